@@ -1,0 +1,72 @@
+// A client's leases and pins on the pages of one pool: the slots that it fills in its own lease
+// area, one for each (page, generation), counted inside the process. Protocol:
+// docs/memory_model.md.
+//
+// Thread-safe. Locks are this process's own: no other process waits for them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/ids.h"
+#include "catalogue/view.h"
+#include "layout/lease_area.h"
+
+namespace maru::catalogue {
+
+enum class LeaseOutcome : uint8_t {
+  kHeld = 0,      // the bytes of that life of the page do not change until Release
+  kGone = 1,      // another life, or a state that no reader may hold: nothing is held, find again
+  kRetiring = 2,  // RETIRING in that life: the slot is kept meanwhile; ask the server, then Confirm
+  kNoSlot = 3,    // the area is full: ask the server for blocks, AddBlock, try again
+};
+
+class Leases {
+ public:
+  // REQUIRES: header and blocks are the client's own blocks, mapped read-write, outlive this; the
+  // view is of the same pool.
+  Leases(PoolView view, layout::LeaseHeader* header, std::span<layout::LeaseSlots* const> blocks);
+  ~Leases();
+  Leases(const Leases&) = delete;
+  Leases& operator=(const Leases&) = delete;
+
+  void AddBlock(layout::LeaseSlots* block);
+
+  // Takes a slot for (record, generation) or joins this process's own, once its check has
+  // succeeded.
+  LeaseOutcome Acquire(RecordNumber record, Generation generation);
+  // Sets the pin mark by one exchange in the same slot and checks again. A refused upgrade leaves
+  // the lease that was there. A pin is counted apart from leases and holds the page as one.
+  LeaseOutcome Pin(RecordNumber record, Generation generation);
+  // After kRetiring: what the server said. Live: the lease (pin) is held; else it is dropped.
+  enum class Server : uint8_t { kSaysLive, kSaysGone };
+  enum class What : uint8_t { kLease, kPin };
+  LeaseOutcome Confirm(RecordNumber record, Generation generation, What what, Server verdict);
+
+  // REQUIRES: held. Drops one count; the slot is emptied (release) with the last.
+  void Release(RecordNumber record, Generation generation);
+  // False: not pinned by this client in that life.
+  bool Unpin(RecordNumber record, Generation generation);
+  bool Pinned(RecordNumber record, Generation generation) const;
+
+  // Recency: one entry in the touch ring; the server drains it.
+  void Touch(RecordNumber record);
+  // Published for the server's audit.
+  struct Counts {
+    uint64_t free_pages = 0, pending_pages = 0, held_pages = 0, last_request = 0;
+  };
+  void Publish(const Counts& counts);
+
+  uint64_t slots_in_use() const;
+  uint64_t pins() const;
+
+  // In a forked child: nothing here touches the (unmapped) area any more.
+  void MakeInert();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace maru::catalogue

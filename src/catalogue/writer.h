@@ -1,0 +1,126 @@
+// The only code that changes a catalogue: the transitions of a page's state machine, its key text
+// and its index entry. One Writer for each pool, in the server, single-threaded; readers in any
+// number of processes read beside it (docs/memory_model.md).
+//
+// Every store that publishes something is followed by a publication point (base/sequence_point.h):
+// a crash there must leave a catalogue that Recover() brings back with nothing lost.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/ids.h"
+#include "catalogue/key.h"
+#include "catalogue/space.h"
+#include "catalogue/view.h"
+#include "layout/state_word.h"
+#include "maru/result.h"
+
+namespace maru::catalogue {
+
+struct RecoverySummary {
+  uint64_t live = 0;
+  uint64_t granted = 0;
+  uint64_t reverted = 0;  // RETIRING found and made LIVE again
+  uint64_t condemned = 0;
+  uint64_t quarantined = 0;
+  uint64_t index_entries = 0;
+};
+
+class Writer {
+ public:
+  // REQUIRES: base is the pool mapped read-write, of a valid superblock; the server's lock is held;
+  // `space` outlives the writer.
+  // Recover: every RETIRING back to LIVE, text room found from the records, a fresh index built in
+  // room outside both tables of the table word and published with one store.
+  static Result<std::unique_ptr<Writer>> Open(std::byte* base, uint64_t bytes, SpaceSource* space,
+                                              RecoverySummary* summary);
+  ~Writer();
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+
+  const PoolView& view() const;
+
+  // Records for a region of `count` pages: a run of consecutive numbers, carved chunk by chunk.
+  // Their generations go on from where they were.
+  Result<RecordNumber> AllocateRecords(uint32_t count);
+  // Cuts: makes the run's records FREE pages of that region. REQUIRES: the run is not in use.
+  void BindRecords(RecordNumber first, uint32_t count, RegionSlot region);
+  // REQUIRES: all pages of the run are FREE or WORN. Their records become ABSENT (WORN stays).
+  void ReleaseRecords(RecordNumber first, uint32_t count);
+
+  // --- Transitions. REQUIRES: the record is in the state named; CHECKed.
+  layout::StateWord State(RecordNumber record) const;
+
+  // FREE or QUARANTINED -> GRANTED(client), generation + 1. False: the page is at its last
+  // generation and became WORN instead.
+  bool Grant(RecordNumber record, ClientSlot client, Generation* generation);
+  // GRANTED -> GRANTED, generation + 1 (duplicate, settle). False: WORN instead, the grant is over.
+  bool Renew(RecordNumber record, Generation* generation);
+  // GRANTED -> FREE.
+  void GiveBack(RecordNumber record);
+  // GRANTED -> QUARANTINED; QUARANTINED -> FREE.
+  void Quarantine(RecordNumber record);
+  void EndQuarantine(RecordNumber record);
+
+  struct Birth {
+    uint64_t length_bytes = 0;
+    uint64_t checksum = 0;
+    ClientId owner{0};
+    uint64_t last_use = 0;
+  };
+  // GRANTED -> LIVE(key): text and fields first, index entry, LIVE last. ResourceExhausted when
+  // there is no room for text or index: the page is as it was. REQUIRES: Lookup(key) found nothing.
+  Status Register(RecordNumber record, const KeyRef& key, const Birth& birth);
+
+  // LIVE -> RETIRING (seq_cst exchange); RETIRING -> LIVE (release), same generation.
+  void Retire(RecordNumber record);
+  void Revert(RecordNumber record);
+  // RETIRING -> CONDEMNED: out of the index, its text free again.
+  void Condemn(RecordNumber record);
+  // CONDEMNED -> FREE. REQUIRES: a scan that began after Condemn found no lease on it.
+  void Free(RecordNumber record);
+
+  // --- Lookup for the server itself: LIVE or RETIRING under that key.
+  struct Hit {
+    RecordNumber record{0};
+    layout::StateWord state;
+  };
+  bool Lookup(const KeyRef& key, Hit* out) const;
+  // Reads the key of a LIVE or RETIRING record.
+  struct StoredKey {
+    std::string_view name_space;
+    std::string_view key;
+  };
+  StoredKey KeyOf(RecordNumber record) const;
+  void SetLastUse(RecordNumber record, uint64_t tick);
+
+  // Moves a bounded number of entries while the index grows; called by Register too. True: more to
+  // do.
+  bool AdvanceGrowth();
+
+  struct Usage {
+    uint64_t records_bytes = 0, text_bytes = 0, text_bytes_used = 0, index_bytes = 0;
+    uint64_t index_entries = 0, index_capacity = 0, tombstones = 0, heap_bytes = 0;
+    bool growing = false;
+  };
+  Usage usage() const;
+
+  // Checks that index and records agree; appends what does not, at most `offenders_max` of them.
+  struct Offender {
+    RecordNumber record{0};
+    std::string what;
+  };
+  uint64_t CheckIndex(std::vector<Offender>* offenders, uint32_t offenders_max) const;
+
+ private:
+  class Impl;
+  explicit Writer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace maru::catalogue

@@ -1,0 +1,91 @@
+// The server's state machine: clients, grants, register, retire, eviction, settle, budgets. No I/O
+// and no clock of its own: the server (or the simulator) brings requests and the time.
+//
+// Single-threaded. One call is one step: nobody is answered within it, so what a step publishes and
+// takes back (RETIRING, then LIVE again) is never the base of an answer.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "maru/result.h"
+#include "pool/pool.h"
+#include "wire/messages.h"
+
+namespace maru::engine {
+
+enum class Eviction : uint8_t { kNone = 0, kLeastRecentlyUsed = 1 };
+
+struct EngineOptions {
+  Eviction eviction = Eviction::kLeastRecentlyUsed;
+  uint64_t quarantine_ns = 1'000'000'000;
+  uint64_t region_bytes_min = 64ull << 20;
+  uint64_t region_bytes_max = 1ull << 30;
+  uint32_t region_pages_min = 16;
+  uint32_t evict_batch = 64;  // keys retired at a time when a page size is full
+  std::string server_version;
+};
+
+// Whether processes live: the locks on the liveness bytes, held by the clients themselves.
+class Liveness {
+ public:
+  virtual ~Liveness() = default;
+  // Takes the locks of a slot in every pool through fresh descriptions, to be passed to the client
+  // with the attach answer. FailedPrecondition when somebody still holds one.
+  virtual Status Take(ClientSlot slot) = 0;
+  // True while any process holds a lock of that slot.
+  virtual bool Held(ClientSlot slot) const = 0;
+};
+
+using ConnectionId = uint64_t;
+
+struct Peer {
+  uint32_t pid = 0, uid = 0;
+};
+
+class Engine {
+ public:
+  // Takes over pools that were just opened: honours the clients whose lock is held (they are
+  // detached until they come back), drops the others, quarantines the pages granted to those,
+  // retires the later of two LIVE records of one key in two pools. REQUIRES: at least one pool;
+  // pools and liveness outlive the engine; region ids do not overlap (CheckPools).
+  static Result<std::unique_ptr<Engine>> Create(EngineOptions options,
+                                                std::vector<pool::Pool*> pools, Liveness* liveness,
+                                                uint64_t epoch, uint64_t now_ns,
+                                                uint64_t now_unix_ns);
+  ~Engine();
+
+  // Answers one request. An error status leaves the reply empty. A request other than attach on a
+  // connection that is not attached: FailedPrecondition.
+  Status Handle(ConnectionId connection, const Peer& peer, const wire::Request& request,
+                uint64_t now_ns, wire::Reply* reply);
+  // The connection is closed: its client is dead when its lock is free, else detached.
+  void Disconnected(ConnectionId connection, uint64_t now_ns);
+
+  // Timed work: ends of quarantine, detached clients whose lock became free, condemned pages whose
+  // leases ended, touch rings. Returns when it wants to be called next, 0 when nothing waits.
+  uint64_t Tick(uint64_t now_ns);
+
+  uint64_t epoch() const;
+
+  struct PoolCounts {
+    uint64_t pages = 0, free = 0, quarantined = 0, granted = 0, live = 0, retiring = 0,
+             condemned = 0, worn = 0;
+  };
+  // Counted from the records, not from what the engine believes.
+  PoolCounts Count(PoolIndex pool) const;
+
+  // Every invariant of the engine and of the catalogue; empty when all hold. For audit and the
+  // simulator. Offenders are named by pool, record and what is wrong.
+  std::vector<std::string> Audit() const;
+
+ private:
+  class Impl;
+  explicit Engine(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace maru::engine

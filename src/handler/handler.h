@@ -1,0 +1,176 @@
+// The client's state machine: grants in hand, stores, pages of unknown fate, leases and pins,
+// reconnection and settlement. No I/O: a Link carries requests, and the catalogue is read where the
+// Link has mapped it.
+//
+// Thread-safe. Lookups, leases and views take no lock that a round trip holds; round trips are
+// serialised.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "catalogue/leases.h"
+#include "catalogue/reader.h"
+#include "maru/result.h"
+#include "wire/messages.h"
+
+namespace maru::handler {
+
+// A pool as it is mapped in this process. Views keep it alive after close and reconnection.
+class MappedPool {
+ public:
+  virtual ~MappedPool() = default;
+  virtual const catalogue::PoolView& view() const = 0;
+  virtual const layout::Uuid& uuid() const = 0;
+  virtual bool checksums() const = 0;
+  virtual catalogue::Leases& leases() = 0;
+  // The page's bytes for writing. REQUIRES: granted. Maps the region on first use.
+  virtual Result<std::byte*> Writable(uint64_t offset_bytes, uint64_t length_bytes) = 0;
+  // Maps further lease blocks at these offsets and adds them to leases().
+  virtual Status AddLeaseBlocks(std::span<const uint64_t> offsets) = 0;
+};
+
+// One connection at a time to a server.
+class Link {
+ public:
+  virtual ~Link() = default;
+  // Connects, attaches and maps. On success `reply` says whether the same client goes on, and
+  // `pools` has the mapped pools in the server's order; those with a uuid that was mapped before
+  // are the same objects as before when the same client goes on.
+  virtual Status Connect(const wire::AttachRequest& request, wire::AttachReply* reply,
+                         std::vector<std::shared_ptr<MappedPool>>* pools) = 0;
+  // Sends one request and waits for its reply, up to the time-out. The status of an error reply is
+  // told in `server_status`; the returned status is of the road: Unavailable (the connection is
+  // gone), DeadlineExceeded (the link has closed the connection: the fate of the request is
+  // unknown).
+  virtual Status Call(const wire::Request& request, Status* server_status, wire::Reply* reply) = 0;
+  virtual void Disconnect() = 0;
+  virtual bool connected() const = 0;
+  // Number of the last request whose reply came in, for audit.
+  virtual uint64_t last_request() const = 0;
+};
+
+struct HandlerOptions {
+  std::string label;
+  std::string name_space;
+  uint64_t page_bytes = 1ull << 20;
+  uint64_t budget_bytes = 0;              // pool_size; 0: no limit
+  uint64_t hand_bytes_max = 64ull << 20;  // free pages kept in hand, all together
+  uint32_t hand_pages_max = 256;
+  uint64_t grant_idle_ns = 1'000'000'000;
+};
+
+// A page in the application's hands, to be written.
+struct PageHandle {
+  wire::PageRef page;
+  std::byte* data = nullptr;
+  uint64_t size_bytes = 0;  // as asked of Alloc
+  uint32_t region_id = 0;
+  uint32_t page_index = 0;
+};
+
+// A lease and where its bytes lie. Move-only; the destructor releases. Outlives its handler.
+class View {
+ public:
+  View() = default;
+  View(View&& other) noexcept;
+  View& operator=(View&& other) noexcept;
+  ~View();
+  std::span<const std::byte> bytes() const { return bytes_; }
+  explicit operator bool() const { return pool_ != nullptr; }
+  uint32_t region_id() const { return region_id_; }
+  uint32_t page_index() const { return page_index_; }
+  const wire::PageRef& page() const { return page_; }
+  void Release();
+
+ private:
+  friend class Handler;
+  std::shared_ptr<MappedPool> pool_;
+  std::span<const std::byte> bytes_;
+  wire::PageRef page_;
+  uint32_t region_id_ = 0, page_index_ = 0;
+};
+
+enum class Verify : uint8_t { kNo, kChecksum };
+
+class Handler {
+ public:
+  // REQUIRES: link and clock outlive the handler.
+  Handler(HandlerOptions options, Link* link, Clock* clock);
+  ~Handler();
+  Handler(const Handler&) = delete;
+  Handler& operator=(const Handler&) = delete;
+
+  Status Connect();
+  // Gives back the grants and disconnects. Views stay valid.
+  void Close();
+  bool connected() const;
+
+  // From the pages in hand when there is one: no message. InvalidArgument names size and page size;
+  // ResourceExhausted when the pool is full and nothing may go.
+  Result<PageHandle> Alloc(uint64_t size_bytes);
+  // True: the key is in the shared pool now, whoever owns the winning page. The handle is consumed
+  // in any case but FailedPrecondition (a life that is over, stored or freed before: nothing
+  // changes). One round trip. An unknown fate is False; the page is settled before it is used
+  // again.
+  Result<bool> Store(std::string_view key, const PageHandle& page, uint64_t length_bytes);
+  struct StoreItem {
+    std::string_view key;
+    PageHandle page;
+    uint64_t length_bytes = 0;
+  };
+  // An error only before any page is consumed (not connected, closing); then one answer for each
+  // item.
+  Result<std::vector<bool>> BatchStore(std::span<const StoreItem> items);
+  // A page in hand goes back to the hand; one that was stored meanwhile: its key is retired first.
+  // FailedPrecondition: that life is over, nothing changed.
+  Status Free(const PageHandle& page);
+  // A handle from an address alone means the generation that this handler last held for that page.
+  Result<PageHandle> FromAddress(uint32_t region_id, uint32_t page_index) const;
+
+  // An empty view: not there.
+  Result<View> Retrieve(std::string_view key, Verify verify);
+  Result<std::vector<View>> BatchRetrieve(std::span<const std::string_view> keys, Verify verify);
+  Result<bool> Exists(std::string_view key);
+  Result<std::vector<bool>> BatchExists(std::span<const std::string_view> keys);
+  // How many of the keys are there, from the first on.
+  Result<uint64_t> MatchPrefix(std::span<const std::string_view> keys);
+  Result<bool> Pin(std::string_view key);
+  Result<bool> Unpin(std::string_view key);
+  Result<std::vector<bool>> BatchPin(std::span<const std::string_view> keys);
+  Result<std::vector<bool>> BatchUnpin(std::span<const std::string_view> keys);
+  Result<wire::DeleteOutcome> Delete(std::string_view key);
+  Result<std::vector<wire::DeleteOutcome>> BatchDelete(std::span<const std::string_view> keys);
+
+  Status Ping();
+  // Requests of tools (inspect, list, audit, unpin), passed on as they are.
+  Status Ask(const wire::Request& request, wire::Reply* reply);
+
+  // Background work, called by the client library's thread: reconnects, gives back idle grants.
+  // Returns when it wants to be called next, 0: not by itself.
+  uint64_t Tick();
+
+  struct Counters {
+    uint64_t allocs = 0, alloc_messages = 0, stores = 0, duplicates = 0, stale = 0, failed = 0;
+    uint64_t hits = 0, misses = 0, server_asks = 0, reconnects = 0, settled_kept = 0,
+             settled_live = 0, settled_gone = 0, free_in_hand = 0, held = 0, unknown = 0,
+             leases = 0, pins = 0;
+  };
+  Counters counters() const;
+  uint64_t epoch_changes() const;
+
+  void MakeInert();  // in a forked child
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace maru::handler

@@ -1,0 +1,92 @@
+// One pool, open for serving: its regions (carved, cut, merged, recovered), its catalogue's writer
+// and its clients' lease areas. Single-threaded, the server's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "catalogue/lease_areas.h"
+#include "catalogue/space.h"
+#include "catalogue/view.h"
+#include "catalogue/writer.h"
+#include "layout/superblock.h"
+#include "maru/result.h"
+
+namespace maru::pool {
+
+// The memory of a pool, mapped read-write by the server: a file (pool_file.h) or plain memory.
+class Backing {
+ public:
+  virtual ~Backing() = default;
+  virtual std::byte* base() = 0;
+  virtual uint64_t bytes() const = 0;
+  // Makes sure that the range has memory behind it, so that nobody who reads it meets a hole.
+  // ResourceExhausted names the bytes and what is free.
+  virtual Status Reserve(uint64_t offset_bytes, uint64_t length_bytes) = 0;
+  virtual std::string name() const = 0;
+};
+
+struct OpenOptions {
+  uint64_t boot_id[2] = {0, 0};
+  uint64_t epoch = 0;  // drawn by the caller, not 0
+};
+
+class Pool final : public catalogue::SpaceSource {
+ public:
+  // Opens a pool that was initialised: recovers the region table by scanning, the catalogue (see
+  // Writer::Open) and the lease areas; stores epoch and boot id, clears the clean mark.
+  // A pool of an earlier boot that was not closed cleanly keeps only keys whose checksum verifies,
+  // none without checksums (`boot_loss` tells how many went).
+  // REQUIRES: the superblock is valid for the backing; nobody else serves it.
+  static Result<std::unique_ptr<Pool>> Open(std::unique_ptr<Backing> backing,
+                                            const OpenOptions& options);
+  ~Pool() override;
+
+  const layout::Superblock& superblock() const;
+  const catalogue::PoolView& view() const;
+  catalogue::Writer& writer();
+  catalogue::LeaseAreas& leases();
+  const catalogue::RecoverySummary& recovery() const;
+  uint64_t boot_loss() const;
+  const std::string& name() const;
+
+  Result<Room> Carve(layout::RegionKind kind, uint64_t length_bytes) override;
+
+  struct PageRegion {
+    RegionSlot slot{0};
+    RegionId id{0};
+    uint64_t offset_bytes = 0, length_bytes = 0, page_bytes = 0;
+    uint32_t page_count = 0;
+    RecordNumber first_record{0};
+  };
+  // Carves, reserves and cuts a region of pages of one size: wanted_bytes is rounded to units and
+  // bounded by the largest free run; at least one page. ResourceExhausted when nothing fits.
+  Result<PageRegion> CutPages(uint64_t page_bytes, uint64_t wanted_bytes);
+  // REQUIRES: all pages FREE or WORN. The units are free again, merged with their neighbours.
+  Status FreePages(RegionSlot slot);
+  std::vector<PageRegion> PageRegions() const;
+
+  uint64_t NextClientId();  // stored in the root, never repeats
+  void StoreUseTick(uint64_t tick);
+  void CloseCleanly();  // sets the clean mark; last call before destruction
+
+  struct Usage {
+    uint64_t pool_bytes = 0, head_bytes = 0, free_bytes = 0, pages_bytes = 0, client_cut_bytes = 0;
+    uint64_t records_bytes = 0, text_bytes = 0, index_bytes = 0, lease_bytes = 0;
+    uint32_t regions = 0;
+  };
+  Usage usage() const;
+
+  // Region ids of this pool: [first, first + kRegionIdsPerPool).
+  uint32_t region_id_base() const;
+
+ private:
+  class Impl;
+  explicit Pool(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace maru::pool
