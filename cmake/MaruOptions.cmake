@@ -1,0 +1,50 @@
+# Options and flags that hold for every target.
+option(MARU_WERROR "Treat warnings as errors" OFF)
+option(MARU_BUILD_TESTS "Build the unit tests" ON)
+option(MARU_SEQUENCE_POINTS "Compile sequence points into all libraries" OFF)
+option(MARU_FUZZ "Build fuzz targets with libFuzzer instead of corpus replays" OFF)
+set(MARU_SANITIZE "" CACHE STRING "Sanitizers for all targets, as in -fsanitize=")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
+endif()
+
+find_program(MARU_CCACHE ccache)
+if(MARU_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # The sloppiness lets files that use a precompiled header be cached.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+    "${CMAKE_COMMAND}" -E env
+    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+    "${MARU_CCACHE}")
+endif()
+
+find_package(Threads REQUIRED)
+find_path(MARU_XXHASH_INCLUDE xxhash.h REQUIRED)
+find_library(MARU_XXHASH_LIBRARY xxhash REQUIRED)
+
+# maru_flags carries the flags; every target of ours links it privately.
+add_library(maru_flags INTERFACE)
+target_include_directories(maru_flags INTERFACE
+  "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
+target_compile_options(maru_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
+  $<$<BOOL:${MARU_WERROR}>:-Werror>
+  $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>)
+target_link_libraries(maru_flags INTERFACE Threads::Threads)
+
+# Sanitizers hold for everything, so that no target is left out by mistake.
+if(MARU_SANITIZE)
+  add_compile_options(-fsanitize=${MARU_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${MARU_SANITIZE})
+  if(MARU_SANITIZE MATCHES undefined)
+    add_compile_options(-fno-sanitize-recover=undefined)
+  endif()
+endif()
+if(MARU_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()

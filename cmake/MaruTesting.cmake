@@ -1,0 +1,54 @@
+# Tests with GoogleTest (and RapidCheck for models). Labels: fast (seconds, every build), all
+# others by name: model, sim, install, integration, nightly.
+find_package(GTest REQUIRED)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+find_library(MARU_RAPIDCHECK_LIBRARY rapidcheck REQUIRED)
+
+# One precompiled header, shared by all test programs.
+add_executable(maru_test_pch "${PROJECT_SOURCE_DIR}/cmake/test_pch.cc")
+target_link_libraries(maru_test_pch PRIVATE maru_flags GTest::gtest GTest::gmock)
+target_precompile_headers(maru_test_pch PRIVATE
+  <gtest/gtest.h> <gmock/gmock.h> <string> <string_view> <vector> <memory> <atomic> <thread>)
+
+# maru_test(NAME SOURCES ... LINKS ... [LABELS ...] [TIMEOUT seconds])
+#
+# One GoogleTest program and one ctest test of the same name; label fast unless LABELS says more.
+# LINKS names libraries as usual; those of maru are replaced by their _points variant.
+function(maru_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINKS;LABELS")
+  if(NOT arg_LABELS)
+    set(arg_LABELS fast)
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_precompile_headers(${name} REUSE_FROM maru_test_pch)
+  target_link_libraries(${name} PRIVATE maru_flags GTest::gtest_main GTest::gmock
+    "${MARU_RAPIDCHECK_LIBRARY}")
+  foreach(link IN LISTS arg_LINKS)
+    if(TARGET ${link}_points)
+      target_link_libraries(${name} PRIVATE ${link}_points)
+    else()
+      target_link_libraries(${name} PRIVATE ${link})
+    endif()
+  endforeach()
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}")
+endfunction()
+
+# The *_test.cc of a library's folder: base -> base_test.
+function(maru_folder_tests library path)
+  file(GLOB tests CONFIGURE_DEPENDS "${path}/*_test.cc")
+  if(tests)
+    cmake_path(GET path FILENAME folder)
+    maru_test(${folder}_test SOURCES ${tests} LINKS ${library})
+  endif()
+endfunction()
+
+# maru_script_test(NAME COMMAND ... [LABELS ...]): a test that is a command, python as ${Python3_EXECUTABLE}.
+function(maru_script_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "COMMAND;LABELS")
+  if(NOT arg_LABELS)
+    set(arg_LABELS fast)
+  endif()
+  add_test(NAME ${name} COMMAND ${arg_COMMAND})
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}")
+endfunction()
