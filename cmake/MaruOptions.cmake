@@ -17,11 +17,11 @@ endif()
 
 find_program(MARU_CCACHE ccache)
 if(MARU_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # The sloppiness lets files that use a precompiled header be cached.
-  set(CMAKE_CXX_COMPILER_LAUNCHER
-    "${CMAKE_COMMAND}" -E env
+  # The sloppiness lets files that use a precompiled header be cached; relative paths let clones of
+  # one repository share what they compiled.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env
     CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
-    "${MARU_CCACHE}")
+    "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1 "${MARU_CCACHE}")
 endif()
 
 find_package(Threads REQUIRED)

@@ -43,7 +43,8 @@ function(maru_folder_tests library path)
   endif()
 endfunction()
 
-# maru_script_test(NAME COMMAND ... [LABELS ...]): a test that is a command, python as ${Python3_EXECUTABLE}.
+# maru_script_test(NAME COMMAND ... [LABELS ...]): a test that is a command; Python3::Interpreter
+# stands for python.
 function(maru_script_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "COMMAND;LABELS")
   if(NOT arg_LABELS)

@@ -127,15 +127,15 @@ MARU_INTERNAL_COMPARE(CompareGe, >=)
             ::maru::internal::CheckMessage(__FILE__, __LINE__, #condition)
 
 // The switch keeps a following else from binding to the macro's if.
-#define MARU_INTERNAL_CHECK_OP(name, op, a, b)                                       \
-  switch (0)                                                                         \
-  case 0:                                                                            \
-  default:                                                                           \
-    if (auto maru_check_text_ = ::maru::internal::name((a), (b), #a " " #op " " #b); \
-        maru_check_text_ == nullptr) [[likely]] {                                    \
-    } else                                                                           \
-      ::maru::internal::CheckFailer() &                                              \
-          ::maru::internal::CheckMessage(__FILE__, __LINE__, std::move(*maru_check_text_))
+#define MARU_INTERNAL_CHECK_OP(name, op, a, b)                                      \
+  switch (0)                                                                        \
+  case 0:                                                                           \
+  default:                                                                          \
+    if (auto maru_check_text = ::maru::internal::name((a), (b), #a " " #op " " #b); \
+        maru_check_text == nullptr) [[likely]] {                                    \
+    } else                                                                          \
+      ::maru::internal::CheckFailer() &                                             \
+          ::maru::internal::CheckMessage(__FILE__, __LINE__, std::move(*maru_check_text))
 
 #define MARU_CHECK_EQ(a, b) MARU_INTERNAL_CHECK_OP(CompareEq, ==, a, b)
 #define MARU_CHECK_NE(a, b) MARU_INTERNAL_CHECK_OP(CompareNe, !=, a, b)

@@ -32,10 +32,9 @@ TEST(Status, CopiesKeepCodeAndMessage) {
   EXPECT_EQ(second.ToString(), "DataLoss: torn");
   second = OkStatus();
   EXPECT_TRUE(second.ok());
-  const Status& same = first;
   Status third = first;
+  const Status& same = third;
   third = same;
-  third = third;  // NOLINT: assignment to itself is what is tested
   EXPECT_EQ(third, first);
 }
 

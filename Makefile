@@ -1,0 +1,53 @@
+# `make demo` and `make test` do all of their own set-up on a fresh Debian machine.
+.DEFAULT_GOAL := help
+JOBS ?= $(shell nproc)
+CTEST_FLAGS ?=
+
+.PHONY: help setup build demo test fast bench lint lint-all fmt clean test-debian13 nightly
+
+help:  ## Show this list
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | \
+	  expand -t 18
+
+setup:  ## Install the Debian packages needed (root or sudo)
+	@scripts/setup
+
+build: setup  ## Build everything in release mode; leaves build/maru
+	@mkdir -p build; cmake --preset release >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
+	cmake --build --preset release -j $(JOBS)
+	@if [ -e build/release/maru ]; then ln -sf release/maru build/maru; fi
+
+demo: build  ## Two instances share a KV cache between processes, on this machine
+	build/maru demo
+
+test: build  ## All tests and models, in release mode
+	ctest --preset all -j $(JOBS) $(CTEST_FLAGS)
+
+fast: setup  ## Unit tests in debug mode, the quickest check while editing
+	cmake --preset dev
+	cmake --build --preset dev -j $(JOBS)
+	ctest --preset fast -j $(JOBS) $(CTEST_FLAGS)
+
+bench: build  ## Latency and rate of every operation beside the machine's own limits
+	build/maru bench
+
+lint:  ## Format, sizes, layers; clang-tidy on files changed since their last clean result
+	@scripts/setup --checks
+	scripts/lint
+
+lint-all:  ## The same, clang-tidy on every file
+	@scripts/setup --checks
+	scripts/lint --all
+
+fmt:  ## Format all C++ files in place
+	@scripts/setup --checks
+	scripts/lint --fix-format
+
+clean:  ## Remove everything that was built
+	rm -rf build dist
+
+test-debian13:  ## `make test` and `make demo` of this commit in a fresh Debian 13 (root)
+	scripts/debian13
+
+nightly: build  ## Long tests: big models, long simulations
+	ctest --preset nightly -j $(JOBS) $(CTEST_FLAGS)
