@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Runs the models of the catalogue's protocol exhaustively with spin.
+
+Each NAME.json here lists runs of one model file:
+
+  {"file": "find.pml",
+   "runs": [{"name": "find", "defines": ["CRASHES=1"], "expect": "pass"},
+            {"name": "find-no-reread", "rule": "what the knock-out takes away",
+             "defines": ["KO_FIND_REREAD"], "expect": "false_entry"}]}
+
+"pass": the search is complete, finds no error, and reaches every statement but those whose text
+contains an entry of the run's "unreached". Anything else names the claim (a bit of the model, see
+NEVER in common/weak.pml) that the run must break, or "invalid end state". A run that breaks another
+claim, runs out of depth, memory or time, or does not compile is a failure of the harness's run.
+"""
+
+import argparse
+import concurrent.futures
+import dataclasses
+import json
+import pathlib
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+DEPTH_MAX = 1_000_000
+MEMORY_BYTES_MAX = 2 << 30
+SECONDS_MAX = 600
+JOBS = 2
+CFLAGS = ["-O2", "-w", "-DSAFETY", "-DVECTORSZ=4096", "-DCOLLAPSE"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    file: pathlib.Path
+    name: str
+    defines: tuple[str, ...]
+    expect: str
+    rule: str = ""
+    unreached: tuple[str, ...] = ()
+
+    @property
+    def is_knockout(self) -> bool:
+        return self.expect != "pass"
+
+
+@dataclasses.dataclass
+class Outcome:
+    run: Run
+    got: str = ""  # "pass", the broken claim, or what went wrong with the run itself
+    states: int = 0
+    memory_mib: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def as_expected(self) -> bool:
+        return self.got == self.run.expect
+
+
+def read_runs(folder: pathlib.Path) -> list[Run]:
+    runs = []
+    for table in sorted(folder.glob("*.json")):
+        model = json.loads(table.read_text())
+        for entry in model["runs"]:
+            runs.append(Run(file=folder / model["file"], name=entry["name"],
+                            defines=tuple(entry.get("defines", ())), expect=entry["expect"],
+                            rule=entry.get("rule", ""),
+                            unreached=tuple(entry.get("unreached", ()))))
+    names = [run.name for run in runs]
+    repeated = {name for name in names if names.count(name) > 1}
+    if repeated:
+        raise SystemExit(f"run names used twice: {sorted(repeated)}")
+    for run in runs:
+        takes_out = [define for define in run.defines if define.startswith("KO_")]
+        if len(takes_out) != (1 if run.is_knockout else 0):
+            raise SystemExit(f"{run.name}: a knock-out takes out one rule, a passing run none")
+    return runs
+
+
+def judge(output: str, run: Run) -> str:
+    """What pan's output says: "pass", the broken claim, or a sentence that says why it is void."""
+    if found := re.search(r"pan:1: assertion violated\s+(.*) \(at depth", output):
+        claim = re.fullmatch(r"!\((\w+)\)", found[1].strip())
+        return claim[1] if claim else f"void: assertion {found[1].strip()}"
+    if found := re.search(r"pan:1: (.*) \(at depth", output):
+        return found[1]
+    for sign in ("max search depth too small", "out of memory", "Search not completed",
+                 "aborting", "hash-compact", "Bit statespace", "VECTORSZ"):
+        if sign in output:
+            return f"void: {sign}"
+    if "Full statespace search for:" not in output or "errors: 0" not in output:
+        return "void: no complete search"
+    unreached = [line.strip() for line in output.splitlines()
+                 if re.match(r'\s+\S+:\d+, state \d+, ".*"', line)]
+    unreached = [line for line in unreached if not any(text in line for text in run.unreached)]
+    unreached = [line for line in unreached if '"-end-"' not in line]
+    if unreached:
+        return "void: never reached: " + "; ".join(unreached[:5])
+    return "pass"
+
+
+def limited() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
+
+
+def execute(run: Run, keep: bool, depth: int = DEPTH_MAX) -> Outcome:
+    outcome = Outcome(run)
+    folder = pathlib.Path(tempfile.mkdtemp(prefix=f"model-{run.name}-"))
+    began = time.monotonic()
+    try:
+        spin = ["spin", "-a", *(f"-D{define}" for define in run.defines), str(run.file)]
+        pan = ["./pan", f"-m{depth}"]
+        for command in (spin, ["cc", *CFLAGS, "-o", "pan", "pan.c"], pan):
+            done = subprocess.run(command, cwd=folder, text=True, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, timeout=SECONDS_MAX,
+                                  preexec_fn=limited if command is pan else None)
+            failed = done.returncode != 0 or (command is spin and "Error" in done.stdout)
+            if failed and command is not pan:
+                outcome.got = f"void: {command[0]}: {done.stdout.strip()[:300]}"
+                return outcome
+            if failed and "pan:1:" not in done.stdout:
+                outcome.got = f"void: pan ended with {done.returncode}"
+                return outcome
+        outcome.got = judge(done.stdout, run)
+        if found := re.search(r"(\d+) states, stored", done.stdout):
+            outcome.states = int(found[1])
+        if found := re.search(r"([\d.]+)\s+total actual memory usage", done.stdout):
+            outcome.memory_mib = float(found[1])
+        (folder / "pan.out").write_text(done.stdout)
+    except subprocess.TimeoutExpired as late:
+        outcome.got = f"void: over {SECONDS_MAX} s in {late.cmd[0]}"
+    finally:
+        outcome.seconds = time.monotonic() - began
+        if keep:
+            print(f"{run.name}: kept {folder}")
+        else:
+            shutil.rmtree(folder)
+    return outcome
+
+
+def describe(outcome: Outcome) -> str:
+    mark = "ok  " if outcome.as_expected else "FAIL"
+    line = (f"{mark} {outcome.run.name:<32} {outcome.states:>10} {outcome.memory_mib:>7.0f} "
+            f"{outcome.seconds:>6.1f}  {outcome.got}")
+    return line if outcome.as_expected else f"{line}  (expected: {outcome.run.expect})"
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--list", action="store_true", help="name the runs and end")
+    options.add_argument("--only", metavar="NAME", action="append", help="this run; repeatable")
+    options.add_argument("--kind", choices=("pass", "knockouts", "all"), default="all")
+    options.add_argument("--keep", action="store_true", help="keep pan and its trail")
+    chosen = options.parse_args()
+    runs = [run for run in read_runs(HERE)
+            if chosen.kind == "all" or run.is_knockout == (chosen.kind == "knockouts")]
+    if chosen.only:
+        unknown = set(chosen.only) - {run.name for run in runs}
+        if unknown:
+            print(f"no such run: {', '.join(sorted(unknown))}", file=sys.stderr)
+            return 2
+        runs = [run for run in runs if run.name in chosen.only]
+    if chosen.list:
+        for run in runs:
+            print(f"{run.name:<32} {run.expect:<16} {run.rule}")
+        return 0
+    print(f"     {'run':<32} {'states':>10} {'MiB':>7} {'s':>6}  result")
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        outcomes = []
+        for outcome in pool.map(lambda run: execute(run, chosen.keep), runs):
+            print(describe(outcome), flush=True)
+            outcomes.append(outcome)
+    wrong = sum(not outcome.as_expected for outcome in outcomes)
+    print(f"{len(outcomes)} runs, {wrong} not as expected")
+    return 1 if wrong or not outcomes else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
