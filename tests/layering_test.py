@@ -2,7 +2,7 @@
 """Reads every #include below src/, include/ and tools/ and fails on one that breaks the layers.
 
 A file includes its own folder and lower layers, never its own level sideways or a higher one.
-Only src/os/ includes system headers and makes system calls; tests (*_test.cc) may too.
+Only src/os/ includes system headers and makes system calls; tests (*_test.cc, *_test.h) may too.
 """
 
 import pathlib
@@ -50,6 +50,8 @@ GLOBAL_CALL = re.compile(
     r"mkdir|rmdir|getuid|geteuid|sysconf)\s*\("
 )
 
+TEST_FILES = ("_test.cc", "_test.h")
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
 
@@ -65,7 +67,7 @@ def folder_of(path):
 
 
 def check_include(folder, path, kind, name):
-    is_test = path.name.endswith("_test.cc")
+    is_test = path.name.endswith(TEST_FILES)
     if kind == "<":
         if folder not in ("os", "tools") and not is_test and SYSTEM.search(name):
             return f"<{name}>: only src/os/ includes system headers"
@@ -93,7 +95,7 @@ def check_file(root, path):
             why = check_include(folder, path, *match.groups())
             if why:
                 found.append(f"{path}:{number}: {why}")
-    if folder not in ("os", "tools") and not path.name.endswith("_test.cc"):
+    if folder not in ("os", "tools") and not path.name.endswith(TEST_FILES):
         code = COMMENT_OR_STRING.sub(blank, text)
         for number, line in enumerate(code.split("\n"), 1):
             match = CALL.search(line) or GLOBAL_CALL.search(line)
@@ -135,6 +137,7 @@ GOOD_SAMPLES = {
     "src/server/server.cc": '#include "engine/engine.h"\n#include "net/loop.h"',
     "src/client/client.cc": '#include "handler/handler.h"\n// mmap(2) is used below',
     "src/engine/engine.cc": "file.open(); os::fork(); mapping.mmap(); Status open(int);",
+    "src/pool/files_test.h": "#pragma once\n#include <fstream>",
     "src/pool/pool_test.cc": "#include <sys/wait.h>\n#include <unistd.h>",
 }
 
