@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Makes the seeds of fuzz/corpus/ from the worked examples of docs/formats/.
+
+    fuzz/make_corpus.py          writes the seeds
+    fuzz/make_corpus.py --check  fails when a committed seed is not what the pages give
+
+Seeds that a fuzzer found are kept under other names and are not touched.
+"""
+
+import pathlib
+import re
+import struct
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+UNIT_BYTES = 2 << 20
+POOL_BYTES = 64 << 20
+
+
+def dump(page, name):
+    """The bytes of a ```dump block: offset, colon, bytes, comment; gaps are zero."""
+    text = (ROOT / "docs/formats" / page).read_text(encoding="utf-8")
+    block = re.search(rf"^```dump {re.escape(name)}\n(.*?)^```", text, re.S | re.M)
+    if not block:
+        sys.exit(f"{page} has no dump {name}")
+    out = bytearray()
+    for line in block.group(1).splitlines():
+        offset, _, rest = line.partition(";")[0].partition(":")
+        out += bytes(int(offset, 16) - len(out)) + bytes.fromhex(rest)
+    return bytes(out)
+
+
+def superblock_seeds():
+    block = dump("superblock.md", "superblock")
+    size = struct.pack("<Q", POOL_BYTES)
+    newer = block[:40] + struct.pack("<I", 2) + block[44:]
+    return {
+        "good": block + size,
+        "resized": block + struct.pack("<Q", POOL_BYTES * 2),
+        "torn": block[:100] + b"\1" + block[101:] + size,
+        "newer": newer + size,
+        "longer": newer[:44] + struct.pack("<I", 1024) + newer[48:] + bytes(512) + size,
+        "device_only": block[:32] + bytes(480) + size,
+        "zeros": bytes(512) + size,
+        "short": block[:100] + size,
+    }
+
+
+def region_table_seeds():
+    units = struct.pack("<H", POOL_BYTES // UNIT_BYTES - 1)
+    pages = dump("region_table.md", "pages")
+    cut = dump("region_table.md", "client-cut")
+    record = dump("page_record.md", "record")
+    client = dump("lease_area.md", "client")
+    root = dump("superblock.md", "root")
+    part = struct.pack("<QQQ", 1 << 32 | 5, UNIT_BYTES, UNIT_BYTES) + bytes(232)
+    return {
+        "regions": units + b"\0" + pages + b"\0" + cut + b"\0" + part + b"\0" + bytes(256),
+        "pages": units + b"\1" + record + b"\1" + bytes(128),
+        "clients": units + b"\2" + client,
+        "root": units + b"\3" + root,
+        "outside": b"\0\0" + b"\0" + pages + b"\1" + record + b"\3" + root,
+    }
+
+
+SEEDS = {"superblock": superblock_seeds, "region_table": region_table_seeds}
+
+
+def main():
+    check = "--check" in sys.argv[1:]
+    stale = []
+    for target, make in SEEDS.items():
+        folder = ROOT / "fuzz/corpus" / target
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, seed in make().items():
+            path = folder / name
+            if check and (not path.is_file() or path.read_bytes() != seed):
+                stale.append(str(path.relative_to(ROOT)))
+            elif not check:
+                path.write_bytes(seed)
+    for path in stale:
+        print(f"{path} is not what docs/formats/ gives; run fuzz/make_corpus.py")
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
