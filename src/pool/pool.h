@@ -14,20 +14,9 @@
 #include "catalogue/writer.h"
 #include "layout/superblock.h"
 #include "maru/result.h"
+#include "pool/backing.h"
 
 namespace maru::pool {
-
-// The memory of a pool, mapped read-write by the server: a file (pool_file.h) or plain memory.
-class Backing {
- public:
-  virtual ~Backing() = default;
-  virtual std::byte* base() = 0;
-  virtual uint64_t bytes() const = 0;
-  // Makes sure that the range has memory behind it, so that nobody who reads it meets a hole.
-  // ResourceExhausted names the bytes and what is free.
-  virtual Status Reserve(uint64_t offset_bytes, uint64_t length_bytes) = 0;
-  virtual std::string name() const = 0;
-};
 
 struct OpenOptions {
   uint64_t boot_id[2] = {0, 0};

@@ -1,0 +1,26 @@
+// The memory of a pool, mapped read-write by the server: a file (pool_file.h) or plain memory
+// (memory_backing.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "maru/status.h"
+
+namespace maru::pool {
+
+class Backing {
+ public:
+  virtual ~Backing() = default;
+  virtual std::byte* base() = 0;
+  virtual uint64_t bytes() const = 0;
+  // Makes sure that the range has memory behind it, so that nobody who reads it meets a hole.
+  // ResourceExhausted names the bytes and what is free.
+  virtual Status Reserve(uint64_t offset_bytes, uint64_t length_bytes) = 0;
+  // Brings all that was stored to where it outlives the machine's power, if there is such a place.
+  virtual Status Flush() { return OkStatus(); }
+  virtual std::string name() const = 0;
+};
+
+}  // namespace maru::pool

@@ -1,0 +1,167 @@
+#include "pool/carver.h"
+
+#include <cstring>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/sequence_point.h"
+#include "base/units.h"
+#include "layout/text.h"
+
+namespace maru::pool {
+namespace {
+
+using layout::Concat;
+using layout::RegionKind;
+
+constexpr uint64_t kUnit = layout::kUnitBytes;
+
+UnitRun UnitsOf(const Region& region) {
+  return {region.offset_bytes / kUnit, region.length_bytes / kUnit};
+}
+
+Status Refusal(const std::string& name, const RegionScan& scan) {
+  std::string text = Concat("pool ", name, ": ", scan.offences.front());
+  if (scan.offence_count > 1) text += Concat("; and ", scan.offence_count - 1, " more");
+  return DataLoss(text + "; `maru pool check` lists what is wrong");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Carver>> Carver::Open(Backing* backing) {
+  RegionScan scan = ScanRegions(backing->base(), backing->bytes());
+  if (scan.offence_count > 0) return Refusal(backing->name(), scan);
+  return std::unique_ptr<Carver>(new Carver(backing, std::move(scan)));
+}
+
+Carver::Carver(Backing* backing, RegionScan scan)
+    : backing_(backing),
+      table_(backing->base(), backing->bytes(), scan),
+      units_(backing->bytes() / kUnit),
+      unnamed_tables_(std::move(scan.unnamed_tables)),
+      other_ids_(std::move(scan.other_ids)) {
+  // Regions come by offset and do not overlap: what lies between them is free.
+  uint64_t next = layout::kHeadBytes / kUnit;
+  for (const Region& region : scan.regions) {
+    const UnitRun run = UnitsOf(region);
+    if (run.first > next) units_.Release({next, run.first - next});
+    next = run.first + run.count;
+  }
+  if (next < units_.units()) units_.Release({next, units_.units() - next});
+}
+
+Status Carver::Mend() {
+  for (const RegionSlot slot : std::exchange(unnamed_tables_, {})) Free(slot);
+  for (const RegionSlot slot : std::exchange(other_ids_, {})) {
+    MARU_ASSIGN_OR_RETURN(const RegionId id, table_.NextId());
+    table_.ChangeId(slot, id);
+  }
+  return OkStatus();
+}
+
+Result<UnitRun> Carver::TakeReserved(uint64_t count, UnitMap::Place place) {
+  const std::optional<UnitRun> run = units_.Take(count, place);
+  if (!run) {
+    return ResourceExhausted(Concat("pool ", backing_->name(), " has no room for ",
+                                    FormatSize(count * kUnit), ": ",
+                                    FormatSize(units_.free_units() * kUnit), " are free, ",
+                                    FormatSize(units_.largest_run() * kUnit), " in one piece"));
+  }
+  if (Status status = backing_->Reserve(run->first * kUnit, run->count * kUnit); !status.ok()) {
+    units_.Release(*run);
+    return status;
+  }
+  MARU_PUBLICATION_POINT("carve:reserved");
+  return *run;
+}
+
+Status Carver::EnsureSlots(uint64_t kept) {
+  const uint64_t available = table_.free_slots() - slots_held_;
+  if (available > kept + 1) return OkStatus();
+  // A further table takes one of the slots that are left, so it is made before they are gone.
+  if (available > 0 && table_.CanAddTable() && AddTable().ok()) return OkStatus();
+  if (table_.free_slots() - slots_held_ > kept) return OkStatus();
+  return ResourceExhausted(
+      Concat("pool ", backing_->name(), ": the region table is full and cannot grow: ",
+             table_.regions().size(), " regions, ", units_.free_units(), " units free"));
+}
+
+Status Carver::AddTable() {
+  MARU_ASSIGN_OR_RETURN(const UnitRun run, TakeReserved(1, UnitMap::Place::kHighest));
+  std::memset(backing_->base() + run.first * kUnit, 0, kUnit);
+  Region region;
+  region.kind = RegionKind::kRegionTable;
+  region.offset_bytes = run.first * kUnit;
+  region.length_bytes = kUnit;
+  table_.Publish(region);
+  table_.AddTable(run.first);
+  return OkStatus();
+}
+
+Result<Region> Carver::Carve(RegionKind kind, uint64_t length_bytes) {
+  MARU_CHECK(kind != RegionKind::kNone && kind != RegionKind::kPages &&
+             kind != RegionKind::kClientCut && kind != RegionKind::kRegionTable)
+      << "kind " << kind;
+  MARU_CHECK(length_bytes > 0 && IsAligned(length_bytes, kUnit)) << length_bytes << " bytes";
+  MARU_RETURN_IF_ERROR(EnsureSlots(0));
+  MARU_ASSIGN_OR_RETURN(const UnitRun run,
+                        TakeReserved(length_bytes / kUnit, UnitMap::Place::kHighest));
+  // Always, also where fresh memory is zero by itself: the units may have held anything, before
+  // this start as well, and 2 MiB take a fraction of a millisecond.
+  std::memset(backing_->base() + run.first * kUnit, 0, length_bytes);
+  Region region;
+  region.kind = kind;
+  region.offset_bytes = run.first * kUnit;
+  region.length_bytes = length_bytes;
+  region.slot = table_.Publish(region);
+  return region;
+}
+
+Result<Carver::Hold> Carver::HoldUnits(uint64_t units) {
+  MARU_RETURN_IF_ERROR(EnsureSlots(kSlotsKept));
+  MARU_ASSIGN_OR_RETURN(const UnitRun run, TakeReserved(units, UnitMap::Place::kBestFit));
+  Result<RegionId> id = table_.NextId();
+  if (!id.ok()) {
+    units_.Release(run);
+    return std::move(id).status();
+  }
+  ++slots_held_;
+  return Hold{run, *id};
+}
+
+RegionSlot Carver::Publish(const Hold& hold, Region region) {
+  MARU_CHECK_GT(slots_held_, 0u);
+  --slots_held_;
+  region.offset_bytes = hold.units.first * kUnit;
+  region.length_bytes = hold.units.count * kUnit;
+  region.id = hold.id;
+  return table_.Publish(region);
+}
+
+void Carver::GiveUp(const Hold& hold) {
+  MARU_CHECK_GT(slots_held_, 0u);
+  --slots_held_;
+  units_.Release(hold.units);
+}
+
+void Carver::Free(RegionSlot slot) {
+  const Region* region = table_.Find(slot);
+  MARU_CHECK(region != nullptr) << "region slot " << slot;
+  const UnitRun run = UnitsOf(*region);
+  table_.Withdraw(slot);
+  units_.Release(run);
+}
+
+bool Carver::HasRoomFor(uint64_t units, uint64_t count) {
+  std::vector<UnitRun> taken;
+  for (; count > 0; --count) {
+    const std::optional<UnitRun> run = units_.Take(units, UnitMap::Place::kHighest);
+    if (!run) break;
+    taken.push_back(*run);
+  }
+  for (const UnitRun& run : taken) units_.Release(run);
+  return count == 0;
+}
+
+}  // namespace maru::pool

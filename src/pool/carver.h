@@ -1,0 +1,73 @@
+// Room of a pool: takes free units, puts memory behind them and publishes them as a region, and
+// frees them again. Knows nothing of records and keys; the pool (pool.h) puts both together.
+//
+// Not thread-safe: the server's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/ids.h"
+#include "layout/region.h"
+#include "maru/result.h"
+#include "pool/backing.h"
+#include "pool/region_scan.h"
+#include "pool/region_table.h"
+#include "pool/unit_map.h"
+
+namespace maru::pool {
+
+class Carver {
+ public:
+  // Slots that are left to the catalogue: pages are cut only while more than these are free.
+  static constexpr uint64_t kSlotsKept = 8;
+
+  // Recovers the free units by scanning the region table alone, and writes nothing. DataLoss names
+  // the slots that cannot be. REQUIRES: the backing outlives this; its superblock is valid.
+  static Result<std::unique_ptr<Carver>> Open(Backing* backing);
+
+  // Frees region tables that a crash has left unused, and gives new ids to the regions of a pool
+  // that was being renumbered. To be called once, before pages are cut.
+  Status Mend();
+
+  // A region of the catalogue: reserved, zeroed, published. ResourceExhausted when the pool has no
+  // such room. REQUIRES: kind is one of the catalogue's; length is a multiple of the unit, not 0.
+  Result<Region> Carve(layout::RegionKind kind, uint64_t length_bytes);
+
+  // Pages, in two steps. Hold: units with memory behind them, an id and a slot that is free; the
+  // table does not have them yet. Then either Publish, which cannot fail, or GiveUp.
+  struct Hold {
+    UnitRun units;
+    RegionId id{0};
+  };
+  Result<Hold> HoldUnits(uint64_t units);
+  // `region`: kind and pages; the hold gives units and id.
+  RegionSlot Publish(const Hold& hold, Region region);
+  void GiveUp(const Hold& hold);
+
+  // The units are free again, merged with their neighbours. REQUIRES: the slot is in use.
+  void Free(RegionSlot slot);
+
+  const RegionTable& table() const { return table_; }
+  const UnitMap& units() const { return units_; }
+  // Tries whether `count` rooms of `units` each could be taken; changes nothing.
+  bool HasRoomFor(uint64_t units, uint64_t count);
+
+ private:
+  Carver(Backing* backing, RegionScan scan);
+
+  Result<UnitRun> TakeReserved(uint64_t count, UnitMap::Place place);
+  Status EnsureSlots(uint64_t kept);
+  Status AddTable();
+
+  Backing* const backing_;
+  RegionTable table_;
+  UnitMap units_;
+  uint64_t slots_held_ = 0;  // for Publish; never more than table_ has free
+  std::vector<RegionSlot> unnamed_tables_;
+  std::vector<RegionSlot> other_ids_;
+};
+
+}  // namespace maru::pool

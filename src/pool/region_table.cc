@@ -1,0 +1,146 @@
+#include "pool/region_table.h"
+
+#include <cstring>
+#include <limits>
+
+#include "base/check.h"
+#include "base/sequence_point.h"
+#include "layout/text.h"
+
+namespace maru::pool {
+namespace {
+
+constexpr uint32_t kCutLast = std::numeric_limits<uint32_t>::max();
+
+template <typename T>
+T& At(std::byte* base, uint64_t offset_bytes) {
+  return *reinterpret_cast<T*>(base + offset_bytes);
+}
+
+}  // namespace
+
+RegionTable::RegionTable(std::byte* base, uint64_t bytes, const RegionScan& scan)
+    : base_(base),
+      bytes_(bytes),
+      root_(At<layout::Root>(base, layout::kRootOffset)),
+      id_base_(At<layout::Superblock>(base, layout::kSuperblockOffset).region_id_base),
+      slots_high_(
+          static_cast<uint32_t>(root_.region_slots_high.load(std::memory_order_relaxed))),
+      cuts_(scan.cuts) {
+  MARU_CHECK_EQ(scan.offence_count, 0u);
+  tables_ = static_cast<uint32_t>((cuts_.size() - layout::kRegionTableEntriesFirst) /
+                                  layout::kRegionTableEntriesUnit);
+  for (const Region& region : scan.regions) {
+    regions_.emplace(region.slot, region);
+    bytes_of_[static_cast<uint8_t>(region.kind)] += region.length_bytes;
+  }
+  for (uint32_t slot = 0; slot < slots_high_; ++slot) {
+    // A slot at its last cut is never used again, so that (slot, cut) names one region for ever.
+    if (cuts_[slot] != kCutLast && Find(RegionSlot(slot)) == nullptr) free_.push(slot);
+  }
+}
+
+uint64_t RegionTable::free_slots() const { return free_.size() + (cuts_.size() - slots_high_); }
+
+RegionSlot RegionTable::TakeSlot() {
+  MARU_CHECK_GT(free_slots(), 0u);
+  if (!free_.empty()) {
+    const RegionSlot slot(free_.top());
+    free_.pop();
+    return slot;
+  }
+  const RegionSlot slot(slots_high_++);
+  // Release, before the slot's word: whoever finds the word in use finds the slot below the mark.
+  root_.region_slots_high.store(slots_high_, std::memory_order_release);
+  MARU_PUBLICATION_POINT("region:slots-high");
+  return slot;
+}
+
+RegionSlot RegionTable::Publish(Region region) {
+  MARU_CHECK(region.kind != layout::RegionKind::kNone);
+  region.slot = TakeSlot();
+  layout::RegionRecord& record = Record(region.slot);
+  // Relaxed: the release store of the word below carries them; readers load the word acquire.
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  record.offset_bytes.store(region.offset_bytes, kRelaxed);
+  record.length_bytes.store(region.length_bytes, kRelaxed);
+  record.page_bytes.store(region.page_bytes, kRelaxed);
+  record.pages.store(
+      layout::PackRegionPages(region.page_count, region.first_record.value()), kRelaxed);
+  record.region_id.store(region.id.value(), kRelaxed);
+  record.owner.store(region.owner.value(), kRelaxed);
+  record.lease_deadline_unix_ns.store(0, kRelaxed);
+  std::memset(record.instance_id, 0, sizeof(record.instance_id));
+  std::memset(record.lease_id, 0, sizeof(record.lease_id));
+  MARU_PUBLICATION_POINT("region:fields");
+  uint32_t& cut = cuts_[region.slot.value()];
+  record.word.store(layout::RegionWord::Make(region.kind, ++cut).bits(),
+                    std::memory_order_release);
+  MARU_PUBLICATION_POINT("region:word");
+  bytes_of_[static_cast<uint8_t>(region.kind)] += region.length_bytes;
+  regions_.emplace(region.slot, region);
+  return region.slot;
+}
+
+void RegionTable::Withdraw(RegionSlot slot) {
+  const auto found = regions_.find(slot);
+  MARU_CHECK(found != regions_.end()) << "region slot " << slot;
+  const uint32_t cut = cuts_[slot.value()];
+  // Release: what the server did to the region's records before comes before its end.
+  Record(slot).word.store(layout::RegionWord::Make(layout::RegionKind::kNone, cut).bits(),
+                          std::memory_order_release);
+  MARU_PUBLICATION_POINT("region:freed");
+  bytes_of_[static_cast<uint8_t>(found->second.kind)] -= found->second.length_bytes;
+  regions_.erase(found);
+  if (cut != kCutLast) free_.push(slot.value());
+}
+
+void RegionTable::ChangeId(RegionSlot slot, RegionId id) {
+  const auto found = regions_.find(slot);
+  MARU_CHECK(found != regions_.end() && found->second.has_id()) << "region slot " << slot;
+  found->second.id = id;
+  // Release: pairs with whoever attaches after the epoch is stored; the pool is not served yet.
+  Record(slot).region_id.store(id.value(), std::memory_order_release);
+  MARU_PUBLICATION_POINT("region:id");
+}
+
+void RegionTable::AddTable(uint64_t unit) {
+  MARU_CHECK(CanAddTable());
+  auto& directory = At<layout::RegionDirectory>(base_, layout::kRegionDirectoryOffset);
+  // Release: pairs with the acquire load of readers; the table's zeroes come before.
+  directory.units[tables_++].store(unit, std::memory_order_release);
+  MARU_PUBLICATION_POINT("region:table");
+  cuts_.resize(cuts_.size() + layout::kRegionTableEntriesUnit, 0);
+}
+
+Result<RegionId> RegionTable::NextId() {
+  // Relaxed: only the server stores it.
+  const uint64_t ordinal = root_.next_region_ordinal.load(std::memory_order_relaxed);
+  if (ordinal >= layout::kRegionIdsPerPool) {
+    return ResourceExhausted(
+        layout::Concat("all ", layout::kRegionIdsPerPool,
+                       " region ids of the pool were used; stop the server and draw new ones "
+                       "with `maru pool renumber PATH`"));
+  }
+  // Release, before any region has the id: a crash may skip an id, never give it out twice.
+  root_.next_region_ordinal.store(ordinal + 1, std::memory_order_release);
+  MARU_PUBLICATION_POINT("region:ordinal");
+  return RegionId(id_base_ + static_cast<uint32_t>(ordinal));
+}
+
+const Region* RegionTable::Find(RegionSlot slot) const {
+  const auto found = regions_.find(slot);
+  return found == regions_.end() ? nullptr : &found->second;
+}
+
+uint64_t RegionTable::BytesOf(layout::RegionKind kind) const {
+  return bytes_of_[static_cast<uint8_t>(kind)];
+}
+
+layout::RegionRecord& RegionTable::Record(RegionSlot slot) {
+  const layout::RegionRecord* record = FindRegionRecord(base_, bytes_, slot);
+  MARU_CHECK(record != nullptr) << "region slot " << slot;
+  return const_cast<layout::RegionRecord&>(*record);
+}
+
+}  // namespace maru::pool
