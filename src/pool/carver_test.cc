@@ -117,8 +117,7 @@ TEST_F(CarverTest, CarvesAreZeroAlsoWhereUnitsWereUsedBefore) {
   const Result<Region> text = carver_->Carve(RegionKind::kText, 14 * kUnit);
   ASSERT_TRUE(text.ok());
   const std::byte* bytes = memory_->base() + text->offset_bytes;
-  EXPECT_EQ(std::count(bytes, bytes + 14 * kUnit, std::byte{0}),
-            static_cast<int64_t>(14 * kUnit));
+  EXPECT_EQ(std::count(bytes, bytes + 14 * kUnit, std::byte{0}), static_cast<int64_t>(14 * kUnit));
 }
 
 TEST_F(CarverTest, AFullPoolSaysWhatIsFree) {
@@ -388,16 +387,16 @@ class CarverModelTest : public CarverTest {
           if (!slot.ok()) break;
           const Region region = *carver_->table().Find(*slot);
           ASSERT_TRUE(ids.insert(region.id.value()).second);
-          ASSERT_TRUE(model.emplace(slot->value(), UnitRun{region.offset_bytes / kUnit, count})
-                          .second);
+          ASSERT_TRUE(
+              model.emplace(slot->value(), UnitRun{region.offset_bytes / kUnit, count}).second);
           break;
         }
         case 4: {
           if (random.OneIn(3)) break;
           const Result<Region> room = carver_->Carve(RegionKind::kLeases, kUnit);
           if (!room.ok()) break;
-          ASSERT_TRUE(model.emplace(room->slot.value(), UnitRun{room->offset_bytes / kUnit, 1})
-                          .second);
+          ASSERT_TRUE(
+              model.emplace(room->slot.value(), UnitRun{room->offset_bytes / kUnit, 1}).second);
           break;
         }
         case 5: {

@@ -238,8 +238,8 @@ const layout::RegionRecord* FindRegionRecord(const std::byte* base, uint64_t byt
     index -= layout::kRegionTableEntriesFirst;
     const uint64_t further = index / layout::kRegionTableEntriesUnit;
     if (further >= layout::kRegionTablesMax) return nullptr;
-    const auto& directory = *reinterpret_cast<const layout::RegionDirectory*>(
-        base + layout::kRegionDirectoryOffset);
+    const auto& directory =
+        *reinterpret_cast<const layout::RegionDirectory*>(base + layout::kRegionDirectoryOffset);
     // Acquire: pairs with the release store by which a server publishes a further table.
     const uint64_t unit = directory.units[further].load(std::memory_order_acquire);
     if (unit == 0 || unit >= bytes / kUnit) return nullptr;

@@ -24,8 +24,7 @@ RegionTable::RegionTable(std::byte* base, uint64_t bytes, const RegionScan& scan
       bytes_(bytes),
       root_(At<layout::Root>(base, layout::kRootOffset)),
       id_base_(At<layout::Superblock>(base, layout::kSuperblockOffset).region_id_base),
-      slots_high_(
-          static_cast<uint32_t>(root_.region_slots_high.load(std::memory_order_relaxed))),
+      slots_high_(static_cast<uint32_t>(root_.region_slots_high.load(std::memory_order_relaxed))),
       cuts_(scan.cuts) {
   MARU_CHECK_EQ(scan.offence_count, 0u);
   tables_ = static_cast<uint32_t>((cuts_.size() - layout::kRegionTableEntriesFirst) /
@@ -65,8 +64,8 @@ RegionSlot RegionTable::Publish(Region region) {
   record.offset_bytes.store(region.offset_bytes, kRelaxed);
   record.length_bytes.store(region.length_bytes, kRelaxed);
   record.page_bytes.store(region.page_bytes, kRelaxed);
-  record.pages.store(
-      layout::PackRegionPages(region.page_count, region.first_record.value()), kRelaxed);
+  record.pages.store(layout::PackRegionPages(region.page_count, region.first_record.value()),
+                     kRelaxed);
   record.region_id.store(region.id.value(), kRelaxed);
   record.owner.store(region.owner.value(), kRelaxed);
   record.lease_deadline_unix_ns.store(0, kRelaxed);
@@ -74,8 +73,7 @@ RegionSlot RegionTable::Publish(Region region) {
   std::memset(record.lease_id, 0, sizeof(record.lease_id));
   MARU_PUBLICATION_POINT("region:fields");
   uint32_t& cut = cuts_[region.slot.value()];
-  record.word.store(layout::RegionWord::Make(region.kind, ++cut).bits(),
-                    std::memory_order_release);
+  record.word.store(layout::RegionWord::Make(region.kind, ++cut).bits(), std::memory_order_release);
   MARU_PUBLICATION_POINT("region:word");
   bytes_of_[static_cast<uint8_t>(region.kind)] += region.length_bytes;
   regions_.emplace(region.slot, region);
