@@ -1,5 +1,8 @@
 #include "pool/carver.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -12,7 +15,6 @@
 #include "base/random.h"
 #include "base/sequence_point.h"
 #include "base/units.h"
-#include "gtest/gtest.h"
 #include "layout/page_record.h"
 #include "pool/memory_backing.h"
 

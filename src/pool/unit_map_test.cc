@@ -1,12 +1,13 @@
 #include "pool/unit_map.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/random.h"
-#include "gtest/gtest.h"
 
 namespace maru::pool {
 namespace {
