@@ -22,12 +22,19 @@
 
 namespace maru::catalogue {
 
+// What to do with a record that no server leaves behind, also when it is killed.
+enum class Damage : uint8_t {
+  kRefuse = 0,  // DataLoss names it; the pool is left as it is
+  kDrop = 1,    // its page becomes FREE: a pool of an earlier boot that was not closed cleanly
+};
+
 struct RecoverySummary {
-  uint64_t live = 0;
+  uint64_t live = 0;  // with those that were reverted
   uint64_t granted = 0;
   uint64_t reverted = 0;  // RETIRING found and made LIVE again
   uint64_t condemned = 0;
   uint64_t quarantined = 0;
+  uint64_t dropped = 0;  // under Damage::kDrop
   uint64_t index_entries = 0;
 };
 
@@ -36,9 +43,13 @@ class Writer {
   // REQUIRES: base is the pool mapped read-write, of a valid superblock; the server's lock is held;
   // `space` outlives the writer.
   // Recover: every RETIRING back to LIVE, text room found from the records, a fresh index built in
-  // room outside both tables of the table word and published with one store.
+  // room outside both tables of the table word and published with one store. When a full pool has
+  // no such room, the table word names no table meanwhile and readers ask the server.
+  // DataLoss names the record, region slot, chunk or table that no server leaves behind;
+  // ResourceExhausted: no room at all for an index.
   static Result<std::unique_ptr<Writer>> Open(std::byte* base, uint64_t bytes, SpaceSource* space,
-                                              RecoverySummary* summary);
+                                              RecoverySummary* summary,
+                                              Damage damage = Damage::kRefuse);
   ~Writer();
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
@@ -46,15 +57,20 @@ class Writer {
   const PoolView& view() const;
 
   // Records for a region of `count` pages: a run of consecutive numbers, carved chunk by chunk.
-  // Their generations go on from where they were.
+  // Their generations go on from where they were. REQUIRES: count > 0
   Result<RecordNumber> AllocateRecords(uint32_t count);
-  // Cuts: makes the run's records FREE pages of that region. REQUIRES: the run is not in use.
+  // Cuts: makes the run's records FREE pages of that region; WORN ones stay WORN. A record that was
+  // never used starts with generation 1 (0 is no generation of a page), its first grant makes it 2.
+  // REQUIRES: the run was allocated and is not in use.
   void BindRecords(RecordNumber first, uint32_t count, RegionSlot region);
   // REQUIRES: all pages of the run are FREE or WORN. Their records become ABSENT (WORN stays).
   void ReleaseRecords(RecordNumber first, uint32_t count);
 
-  // --- Transitions. REQUIRES: the record is in the state named; CHECKed.
+  // ABSENT with generation 0 for a number that has no record.
   layout::StateWord State(RecordNumber record) const;
+
+  // --- Transitions. REQUIRES: the record is in the state named; CHECKed. Where a page would become
+  // FREE at its last generation it becomes WORN.
 
   // FREE or QUARANTINED -> GRANTED(client), generation + 1. False: the page is at its last
   // generation and became WORN instead.
@@ -98,6 +114,11 @@ class Writer {
   };
   StoredKey KeyOf(RecordNumber record) const;
   void SetLastUse(RecordNumber record, uint64_t tick);
+  // Of a LIVE or RETIRING record; both start at 0 with each registration.
+  void SetGlobalPins(RecordNumber record, uint64_t pins);
+  void SetHoldUntil(RecordNumber record, uint64_t unix_ns);
+  // A hint: starts the cache miss of a Lookup or Register that comes soon.
+  void Prefetch(const KeyRef& key) const;
 
   // Moves a bounded number of entries while the index grows; called by Register too. True: more to
   // do.

@@ -1,0 +1,256 @@
+#include "catalogue/recovery.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "base/check.h"
+#include "catalogue/key_text.h"
+#include "catalogue/publication_points.h"
+
+namespace maru::catalogue {
+
+using layout::PageRecord;
+using layout::PageState;
+using layout::StateWord;
+
+namespace {
+
+// Loads are relaxed throughout: the one writer has not started yet.
+StateWord Word(const PageRecord& page) {
+  return StateWord(page.state_word.load(std::memory_order_relaxed));
+}
+
+bool Keyed(StateWord word) {
+  return word.state() == PageState::kLive || word.state() == PageState::kRetiring;
+}
+
+// Of a word that may be damaged: a generation that a page can go on from.
+Generation UsableGeneration(StateWord word) {
+  return Generation(std::clamp(word.generation().value(), 1u, layout::kGenerationMax));
+}
+
+}  // namespace
+
+Status Recovery::Run(RecoverySummary* summary) {
+  MARU_RETURN_IF_ERROR(ReadParts());
+  for (const RegionExtent& region : regions_) {
+    if (region.kind == layout::RegionKind::kPages) MARU_RETURN_IF_ERROR(ReadRun(region));
+  }
+  const uint64_t high = memory_->root().record_high.load(std::memory_order_relaxed);
+  for (const auto& [first, count] : runs_->free()) {
+    if (first >= high) break;
+    const auto used = static_cast<uint32_t>(std::min<uint64_t>(count, high - first));
+    MARU_RETURN_IF_ERROR(ReadFreeRun(first, used));
+  }
+  text_->Settle();
+  MARU_RETURN_IF_ERROR(BuildIndex());
+  Apply();
+  index_->PublishRebuilt();
+  summary_.index_entries = index_->current().entries();
+  *summary = summary_;
+  return OkStatus();
+}
+
+Status Recovery::ReadParts() {
+  MARU_ASSIGN_OR_RETURN(regions_, ReadRegions(*memory_));
+  MARU_RETURN_IF_ERROR(runs_->Recover(regions_));
+  for (const RegionExtent& region : regions_) {
+    if (region.kind == layout::RegionKind::kText) {
+      text_->AddRegion(region.offset_bytes, region.length_bytes);
+    } else if (region.kind == layout::RegionKind::kIndex) {
+      index_->AddRoom(region.offset_bytes, region.length_bytes);
+    }
+  }
+  return index_->HoldNamedTables();
+}
+
+Status Recovery::ReadRun(const RegionExtent& region) {
+  for (uint32_t i = 0; i < region.page_count; ++i) {
+    const RecordNumber record(region.first_record.value() + i);
+    const PageRecord* page = memory_->Record(record);
+    MARU_CHECK(page != nullptr) << "record " << record;  // RecordRuns checked the run
+    const Status read = Read(record, *page, region);
+    if (read.ok()) continue;
+    MARU_RETURN_IF_ERROR(Offend(record, std::string(read.message())));
+    Drop(record, Word(*page), region.slot);
+  }
+  return OkStatus();
+}
+
+Status Recovery::Offend(RecordNumber record, const std::string& what) {
+  if (damage_ == Damage::kDrop) return OkStatus();
+  return DataLoss("record " + std::to_string(record.value()) + ": " + what);
+}
+
+void Recovery::Drop(RecordNumber record, StateWord word, RegionSlot slot) {
+  repairs_.push_back({record, StateWord::Make(PageState::kFree, UsableGeneration(word)), slot});
+  ++summary_.dropped;
+}
+
+Status Recovery::Read(RecordNumber record, const PageRecord& page, const RegionExtent& region) {
+  const StateWord word = Word(page);
+  if (!word.Valid()) return DataLoss("impossible state word " + std::to_string(word.bits()));
+  const bool placed = page.region_slot.load(std::memory_order_relaxed) == region.slot.value();
+  switch (word.state()) {
+    case PageState::kAbsent:
+      // The server died between publishing the region and binding its records.
+      repairs_.push_back(
+          {record, StateWord::Make(PageState::kFree, UsableGeneration(word)), region.slot});
+      return OkStatus();
+    case PageState::kFree:
+    case PageState::kWorn:
+      // Of a former region, while its numbers were being bound anew.
+      if (!placed) repairs_.push_back({record, word, region.slot});
+      return OkStatus();
+    default: break;
+  }
+  if (!placed) {
+    return DataLoss("its region slot is " +
+                    std::to_string(page.region_slot.load(std::memory_order_relaxed)) +
+                    ", it lies in slot " + std::to_string(region.slot.value()));
+  }
+  if (Keyed(word)) {
+    MARU_RETURN_IF_ERROR(CheckKeyed(page, region));
+    if (word.state() == PageState::kRetiring) retiring_.push_back(record);
+    ++summary_.live;
+  }
+  summary_.granted += word.state() == PageState::kGranted;
+  summary_.quarantined += word.state() == PageState::kQuarantined;
+  summary_.condemned += word.state() == PageState::kCondemned;
+  return OkStatus();
+}
+
+Status Recovery::CheckKeyed(const PageRecord& page, const RegionExtent& region) {
+  const uint64_t packed = page.key_sizes.load(std::memory_order_relaxed);
+  if (!layout::KeySizes::Valid(packed)) {
+    return DataLoss("impossible key sizes " + std::to_string(packed));
+  }
+  const uint64_t length = page.length_bytes.load(std::memory_order_relaxed);
+  if (length > region.page_bytes) {
+    return DataLoss("it stores " + std::to_string(length) + " bytes in a page of " +
+                    std::to_string(region.page_bytes));
+  }
+  return text_->Adopt(page.text_offset.load(std::memory_order_relaxed),
+                      layout::KeySizes::Unpack(packed).text_bytes());
+}
+
+Status Recovery::ReadFreeRun(uint32_t first, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) {
+    const RecordNumber record(first + i);
+    const StateWord word = Word(*memory_->Record(record));
+    if (word.Valid() && (word.state() == PageState::kAbsent || word.state() == PageState::kWorn)) {
+      continue;
+    }
+    if (!word.Valid() || word.state() != PageState::kFree) {
+      MARU_RETURN_IF_ERROR(
+          Offend(record, "no region has it, and its state word is " + std::to_string(word.bits())));
+      ++summary_.dropped;
+    }
+    // The server died while its region was being cut or given up.
+    repairs_.push_back(
+        {record, StateWord::Make(PageState::kAbsent, UsableGeneration(word)), RegionSlot(0)});
+  }
+  return OkStatus();
+}
+
+Status Recovery::BuildIndex() {
+  MARU_RETURN_IF_ERROR(index_->BeginRebuild(summary_.live));
+  // So many records on their way, so that the cache misses of the table overlap.
+  constexpr size_t kAhead = 16;
+  struct Pending {
+    RecordNumber record{0};
+    RegionSlot slot{0};
+  };
+  std::array<Pending, kAhead> pending;
+  size_t filled = 0, at = 0;
+  // What is to be repaired has no place in the index. The repairs are in the order of this loop,
+  // those that AddToIndex appends are of records behind it.
+  size_t repair = 0;
+  for (const RegionExtent& region : regions_) {
+    if (region.kind != layout::RegionKind::kPages) continue;
+    for (uint32_t i = 0; i < region.page_count; ++i) {
+      const RecordNumber record(region.first_record.value() + i);
+      if (repair < repairs_.size() && repairs_[repair].record == record) {
+        ++repair;
+        continue;
+      }
+      const PageRecord& page = *memory_->Record(record);
+      if (!Keyed(Word(page))) continue;
+      const IndexTable& table = index_->rebuilt();
+      table.Prefetch(table.Home({page.hash_low.load(std::memory_order_relaxed), 0}));
+      __builtin_prefetch(memory_->view().base() + page.text_offset.load(std::memory_order_relaxed));
+      if (filled == kAhead) {
+        MARU_RETURN_IF_ERROR(AddToIndex(pending[at].record, pending[at].slot));
+      } else {
+        ++filled;
+      }
+      pending[at] = {record, region.slot};
+      at = (at + 1) % kAhead;
+    }
+  }
+  for (size_t i = 0; i < filled; ++i) {
+    const Pending& next = pending[(at + kAhead - filled + i) % kAhead];
+    MARU_RETURN_IF_ERROR(AddToIndex(next.record, next.slot));
+  }
+  return OkStatus();
+}
+
+bool Recovery::SameKey(const PageRecord& a, const PageRecord& b) const {
+  const TextParts text = TextOf(*memory_, b);
+  return SameText(
+      *memory_, a,
+      {text.name_space,
+       text.key,
+       {b.hash_low.load(std::memory_order_relaxed), b.hash_high.load(std::memory_order_relaxed)}});
+}
+
+Status Recovery::AddToIndex(RecordNumber record, RegionSlot slot) {
+  const PageRecord& page = *memory_->Record(record);
+  const TextParts text = TextOf(*memory_, page);
+  const Hash128 hash{page.hash_low.load(std::memory_order_relaxed),
+                     page.hash_high.load(std::memory_order_relaxed)};
+  std::string what;
+  if (text.name_space != name_space_.text()) name_space_ = Namespace(text.name_space);
+  if (MakeKeyRef(name_space_, text.key).hash != hash) {
+    what = "its hash is not that of its key";
+  }
+  IndexTable& table = index_->rebuilt();
+  const uint64_t same = table.Probe(table.Home(hash), [&](layout::IndexEntry entry) {
+    return entry.MatchesTag(hash) && SameKey(*memory_->Record(entry.record()), page);
+  });
+  if (same != IndexTable::kNowhere) {
+    what = "record " + std::to_string(table.At(same).record().value()) + " has the same key";
+  }
+  if (what.empty()) {
+    table.Put(table.FirstFree(table.Home(hash)), layout::IndexEntry::Make(hash, record));
+    return OkStatus();
+  }
+  MARU_RETURN_IF_ERROR(Offend(record, what));
+  text_->Free(page.text_offset.load(std::memory_order_relaxed),
+              text.name_space.size() + text.key.size());
+  Drop(record, Word(page), slot);
+  std::erase(retiring_, record);
+  --summary_.live;
+  return OkStatus();
+}
+
+void Recovery::Apply() {
+  for (const Repair& repair : repairs_) {
+    PageRecord& page = *memory_->Record(repair.record);
+    // The slot before the state, as BindRecords has it.
+    page.region_slot.store(repair.slot.value(), std::memory_order_release);
+    page.state_word.store(repair.word.bits(), std::memory_order_release);
+    MARU_PUBLICATION_POINT(points::kRecoveredRecord);
+  }
+  for (const RecordNumber record : retiring_) {
+    PageRecord& page = *memory_->Record(record);
+    // Nobody was answered that the key is gone. Release, with the acquire loads of readers, as is
+    // every store of LIVE.
+    page.state_word.store(Word(page).With(PageState::kLive).bits(), std::memory_order_release);
+    ++summary_.reverted;
+    MARU_PUBLICATION_POINT(points::kReverted);
+  }
+}
+
+}  // namespace maru::catalogue
