@@ -15,7 +15,6 @@ using layout::TableWord;
 Status IndexWriter::HoldNamedTables() {
   const layout::Root& root = memory_->root();
   const TableWord word(root.table_word.load(std::memory_order_relaxed));
-  if (word.bits() == 0) return OkStatus();  // a pool that never had an index
   const uint8_t numbers[2] = {word.current(), word.old_table()};
   for (int i = 0; i < 2; ++i) {
     const uint8_t number = numbers[i];

@@ -3,27 +3,13 @@
 #include <algorithm>
 #include <string>
 
-#include "base/bytes.h"
+#include "layout/validate.h"
+#include "layout/values.h"
 
 namespace maru::catalogue {
 namespace {
 
 std::string Slot(RegionSlot slot) { return "region slot " + std::to_string(slot.value()); }
-
-Status CheckExtent(const PoolView& view, const RegionExtent& region) {
-  if (static_cast<uint8_t>(region.kind) > layout::kRegionKindLast) {
-    return DataLoss(Slot(region.slot) + " has the unknown kind " +
-                    std::to_string(static_cast<int>(region.kind)));
-  }
-  if (region.length_bytes == 0 || !IsAligned(region.offset_bytes, layout::kUnitBytes) ||
-      !IsAligned(region.length_bytes, layout::kUnitBytes) ||
-      !view.InBounds(region.offset_bytes, region.length_bytes)) {
-    return DataLoss(Slot(region.slot) + " lies at " + std::to_string(region.offset_bytes) +
-                    ", length " + std::to_string(region.length_bytes) +
-                    ": not whole units inside the pool");
-  }
-  return OkStatus();
-}
 
 }  // namespace
 
@@ -40,21 +26,21 @@ Result<std::vector<RegionExtent>> ReadRegions(const PoolMemory& memory) {
     if (record == nullptr) {
       return DataLoss(Slot(RegionSlot(number)) + " lies in a region table that is not there");
     }
-    // Relaxed throughout: the server is the only writer, and it is not running yet.
-    const layout::RegionWord word(record->word.load(std::memory_order_relaxed));
+    const layout::RegionValues values = layout::ReadRegion(*record);
+    const layout::RegionWord word(values.word);
     if (word.kind() == layout::RegionKind::kNone) continue;
+    const Status valid = layout::ValidateRegionRecord(values, view.bytes());
+    if (!valid.ok()) {
+      return DataLoss(Slot(RegionSlot(number)) + ": " + std::string(valid.message()));
+    }
     RegionExtent region;
     region.slot = RegionSlot(number);
     region.kind = word.kind();
-    region.offset_bytes = record->offset_bytes.load(std::memory_order_relaxed);
-    region.length_bytes = record->length_bytes.load(std::memory_order_relaxed);
-    if (region.kind == layout::RegionKind::kPages) {
-      const uint64_t pages = record->pages.load(std::memory_order_relaxed);
-      region.page_bytes = record->page_bytes.load(std::memory_order_relaxed);
-      region.page_count = layout::RegionPageCount(pages);
-      region.first_record = RecordNumber(layout::RegionFirstRecord(pages));
-    }
-    MARU_RETURN_IF_ERROR(CheckExtent(view, region));
+    region.offset_bytes = values.offset_bytes;
+    region.length_bytes = values.length_bytes;
+    region.page_bytes = values.page_bytes;
+    region.page_count = layout::RegionPageCount(values.pages);
+    region.first_record = RecordNumber(layout::RegionFirstRecord(values.pages));
     regions.push_back(region);
   }
   std::sort(regions.begin(), regions.end(), [](const RegionExtent& a, const RegionExtent& b) {
