@@ -1,9 +1,9 @@
 # maru_library(NAME FOLDER [LINKS lib...])
 #
 # One static, position-independent library NAME from the *.cc of FOLDER (relative to the caller),
-# without its *_test.cc. LINKS names what the folder may use: other maru libraries (left out while
-# their folder has no sources yet) and external ones. A folder of headers alone becomes an interface
-# library, a folder without files is skipped.
+# without its *_test.cc and what tests share, test_*.cc. LINKS names what the folder may use: other
+# maru libraries (left out while their folder has no sources yet) and external ones. A folder of
+# headers alone becomes an interface library, a folder without files is skipped.
 #
 # For tests there is NAME_points: the same sources with MARU_SEQUENCE_POINTS=1, an alias of NAME
 # where the whole build has them. The *_test.cc of the folder become one test program, see
@@ -13,7 +13,7 @@ function(maru_library name folder)
   set(path "${CMAKE_CURRENT_SOURCE_DIR}/${folder}")
   file(GLOB sources CONFIGURE_DEPENDS "${path}/*.cc")
   file(GLOB headers CONFIGURE_DEPENDS "${path}/*.h")
-  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "(_test|/test_[^/]*)\\.cc$")
   if(NOT sources AND NOT headers)
     return()
   endif()

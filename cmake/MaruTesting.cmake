@@ -34,9 +34,9 @@ function(maru_test name)
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}")
 endfunction()
 
-# The *_test.cc of a library's folder: base -> base_test.
+# The *_test.cc of a library's folder and what they share, test_*.cc: base -> base_test.
 function(maru_folder_tests library path)
-  file(GLOB tests CONFIGURE_DEPENDS "${path}/*_test.cc")
+  file(GLOB tests CONFIGURE_DEPENDS "${path}/*_test.cc" "${path}/test_*.cc")
   if(tests)
     cmake_path(GET path FILENAME folder)
     maru_test(${folder}_test SOURCES ${tests} LINKS ${library})

@@ -4,9 +4,12 @@
 // Thread-safe: holds two words that never change.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/bytes.h"
+#include "base/check.h"
 #include "base/ids.h"
 #include "layout/client.h"
 #include "layout/index.h"
@@ -26,11 +29,23 @@ class PoolView {
 
   const std::byte* base() const { return base_; }
   uint64_t bytes() const { return bytes_; }
-  const layout::Root& root() const;
-  const layout::Superblock& superblock() const;
+  const layout::Root& root() const { return *At<layout::Root>(layout::kRootOffset); }
+  const layout::Superblock& superblock() const {
+    return *At<layout::Superblock>(layout::kSuperblockOffset);
+  }
 
   // nullptr when the number is out of range or its chunk is not there.
-  const layout::PageRecord* Record(RecordNumber record) const;
+  const layout::PageRecord* Record(RecordNumber record) const {
+    const uint32_t number = record.value();
+    if (number == 0 || number > layout::kRecordNumberMax) return nullptr;
+    const auto* directory = At<layout::RecordDirectory>(layout::kRecordDirectoryOffset);
+    // Acquire, with the release of Writer::AllocateRecords: the chunk is reserved before.
+    const uint32_t unit =
+        directory->units[number >> layout::kRecordsPerChunkLog2].load(std::memory_order_acquire);
+    const uint64_t chunk_offset = unit * layout::kUnitBytes;
+    if (!InBounds(chunk_offset, layout::kUnitBytes)) return nullptr;
+    return At<layout::PageRecord>(chunk_offset) + (number & (layout::kRecordsPerChunk - 1));
+  }
   // nullptr when the slot is out of range or its table is not there. The record may be unused.
   const layout::RegionRecord* Region(RegionSlot slot) const;
   const layout::ClientRecord* Client(ClientSlot slot) const;
@@ -47,7 +62,17 @@ class PoolView {
   bool Page(RecordNumber record, PageExtent* out) const;
 
   // [offset, offset + length) lies in the pool, outside its head.
-  bool InBounds(uint64_t offset_bytes, uint64_t length_bytes) const;
+  bool InBounds(uint64_t offset_bytes, uint64_t length_bytes) const {
+    return offset_bytes >= layout::kHeadBytes && RangeFits(offset_bytes, length_bytes, bytes_);
+  }
+
+  // The T at an offset. REQUIRES: in the pool and aligned for T.
+  template <typename T>
+  const T* At(uint64_t offset_bytes) const {
+    MARU_DCHECK(RangeFits(offset_bytes, sizeof(T), bytes_));
+    MARU_DCHECK(IsAligned(offset_bytes, alignof(T)));
+    return reinterpret_cast<const T*>(base_ + offset_bytes);
+  }
 
  private:
   const std::byte* base_ = nullptr;

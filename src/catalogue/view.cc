@@ -1,0 +1,72 @@
+#include "catalogue/view.h"
+
+namespace maru::catalogue {
+
+const layout::RegionRecord* PoolView::Region(RegionSlot slot) const {
+  const uint32_t number = slot.value();
+  if (number < layout::kRegionTableEntriesFirst) {
+    return At<layout::RegionRecord>(layout::kRegionTableOffset +
+                                    number * sizeof(layout::RegionRecord));
+  }
+  if (number >= layout::kRegionSlotsMax) return nullptr;
+  const uint32_t further = number - layout::kRegionTableEntriesFirst;
+  const auto* directory = At<layout::RegionDirectory>(layout::kRegionDirectoryOffset);
+  // Acquire, with the release by which the server adds a region table that it has zeroed.
+  const uint64_t unit =
+      directory->units[further / layout::kRegionTableEntriesUnit].load(std::memory_order_acquire);
+  if (unit == 0 || unit >= bytes_ / layout::kUnitBytes) return nullptr;
+  return At<layout::RegionRecord>(unit * layout::kUnitBytes) +
+         further % layout::kRegionTableEntriesUnit;
+}
+
+const layout::ClientRecord* PoolView::Client(ClientSlot slot) const {
+  if (slot.value() >= layout::kClientSlots) return nullptr;
+  return At<layout::ClientRecord>(layout::kClientTableOffset +
+                                  slot.value() * sizeof(layout::ClientRecord));
+}
+
+const layout::LeaseDirectory* PoolView::Leases(uint64_t unit_offset_bytes) const {
+  if (!IsAligned(unit_offset_bytes, layout::kUnitBytes)) return nullptr;
+  if (!InBounds(unit_offset_bytes, layout::kUnitBytes)) return nullptr;
+  return At<layout::LeaseDirectory>(unit_offset_bytes);
+}
+
+bool PoolView::Page(RecordNumber record, PageExtent* out) const {
+  const layout::PageRecord* page = Record(record);
+  if (page == nullptr) return false;
+  // Acquire, with the release stores of Writer::BindRecords.
+  const uint64_t slot = page->region_slot.load(std::memory_order_acquire);
+  if (slot >= layout::kRegionSlotsMax) return false;
+  const layout::RegionRecord* region = Region(RegionSlot(static_cast<uint32_t>(slot)));
+  if (region == nullptr) return false;
+
+  // The word is stored last (release) when a region begins and first when it ends. It cannot end
+  // while the caller holds a page of it; else the second reading tells.
+  const uint64_t word = region->word.load(std::memory_order_acquire);
+  if (layout::RegionWord(word).kind() != layout::RegionKind::kPages) return false;
+  const uint64_t offset = region->offset_bytes.load(std::memory_order_acquire);
+  const uint64_t length = region->length_bytes.load(std::memory_order_acquire);
+  const uint64_t page_bytes = region->page_bytes.load(std::memory_order_acquire);
+  const uint64_t pages = region->pages.load(std::memory_order_acquire);
+  const uint64_t region_id = region->region_id.load(std::memory_order_acquire);
+  if (region->word.load(std::memory_order_seq_cst) != word) return false;
+
+  if (!IsAligned(offset, layout::kUnitBytes) || !InBounds(offset, length)) return false;
+  if (page_bytes < layout::kPageBytesMin || !IsAligned(page_bytes, layout::kPageAlignBytes)) {
+    return false;
+  }
+  if (layout::RegionPageCount(pages) > length / page_bytes) return false;
+  const uint32_t first_record = layout::RegionFirstRecord(pages);
+  if (record.value() < first_record) return false;
+  const uint32_t index = record.value() - first_record;
+  if (index >= layout::RegionPageCount(pages)) return false;
+  if (region_id > layout::kRegionIdMax) return false;
+
+  out->offset_bytes = offset + index * page_bytes;
+  out->page_bytes = page_bytes;
+  out->region_id = static_cast<uint32_t>(region_id);
+  out->page_index = index;
+  return true;
+}
+
+}  // namespace maru::catalogue
