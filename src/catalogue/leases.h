@@ -2,7 +2,8 @@
 // area, one for each (page, generation), counted inside the process. Protocol:
 // docs/memory_model.md.
 //
-// Thread-safe. Locks are this process's own: no other process waits for them.
+// Thread-safe. Locks are this process's own: no other process waits for them. The destructor leaves
+// the area as it is: what is held is held until the server sees that the client is gone.
 #pragma once
 
 #include <cstdint>
@@ -24,22 +25,26 @@ enum class LeaseOutcome : uint8_t {
 
 class Leases {
  public:
-  // REQUIRES: header and blocks are the client's own blocks, mapped read-write, outlive this; the
-  // view is of the same pool.
+  // REQUIRES: header and blocks are the client's own blocks, mapped read-write, zeroed, not used by
+  // another Leases, outlive this; the view is of the same pool.
   Leases(PoolView view, layout::LeaseHeader* header, std::span<layout::LeaseSlots* const> blocks);
   ~Leases();
   Leases(const Leases&) = delete;
   Leases& operator=(const Leases&) = delete;
 
+  // The block of the next ordinal; beyond kLeaseBlocksPerClientMax it is left unused.
   void AddBlock(layout::LeaseSlots* block);
 
   // Takes a slot for (record, generation) or joins this process's own, once its check has
-  // succeeded.
+  // succeeded. While another thread has a kRetiring of the same page to Confirm, waits for it.
   LeaseOutcome Acquire(RecordNumber record, Generation generation);
   // Sets the pin mark by one exchange in the same slot and checks again. A refused upgrade leaves
-  // the lease that was there. A pin is counted apart from leases and holds the page as one.
+  // the lease that was there. A pin is counted apart from leases and holds the page as one: n pins
+  // need n unpins.
   LeaseOutcome Pin(RecordNumber record, Generation generation);
-  // After kRetiring: what the server said. Live: the lease (pin) is held; else it is dropped.
+  // After kRetiring, by the caller who got it and in any case, since others wait for it: what the
+  // server said when it was asked since. Live: the lease (pin) is held, unless the record says by
+  // now that this life is over (kGone). Else it is dropped: kGone.
   enum class Server : uint8_t { kSaysLive, kSaysGone };
   enum class What : uint8_t { kLease, kPin };
   LeaseOutcome Confirm(RecordNumber record, Generation generation, What what, Server verdict);
@@ -59,9 +64,11 @@ class Leases {
   void Publish(const Counts& counts);
 
   uint64_t slots_in_use() const;
+  // Slots with the pin mark that is counted.
   uint64_t pins() const;
 
-  // In a forked child: nothing here touches the (unmapped) area any more.
+  // In a forked child: nothing here touches the (unmapped) area any more. Acquire and Pin answer
+  // kGone, the rest does nothing.
   void MakeInert();
 
  private:

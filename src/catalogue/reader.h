@@ -23,7 +23,7 @@ enum class FindVerdict : uint8_t {
 struct Found {
   RecordNumber record{0};
   Generation generation{0};
-  uint64_t length_bytes = 0;
+  uint64_t length_bytes = 0;  // as the record says: compare it with PageExtent::page_bytes
   uint64_t checksum = 0;
 };
 
@@ -43,6 +43,9 @@ class Reader {
                  std::span<Found> found) const;
 
  private:
+  void FindGroup(std::span<const KeyRef> keys, std::span<FindVerdict> verdicts,
+                 std::span<Found> found) const;
+
   PoolView view_;
 };
 

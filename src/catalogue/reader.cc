@@ -1,0 +1,279 @@
+#include "catalogue/reader.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/sequence_point.h"
+#include "layout/state_word.h"
+
+namespace maru::catalogue {
+
+namespace {
+
+using layout::IndexEntry;
+using layout::kTextGranuleBytes;
+using layout::PageRecord;
+using layout::PageState;
+using layout::StateWord;
+using layout::TableWord;
+
+// How often one record is read again while its state word changes underfoot.
+constexpr int kRecordReadsMax = 8;
+// Keys whose cache misses FindBatch overlaps.
+constexpr std::size_t kBatchGroup = 32;
+constexpr uint64_t kCacheLineBytes = 64;
+constexpr uint64_t kTextLinesPrefetchedMax = 4;
+
+struct Table {
+  const std::atomic<uint64_t>* entries = nullptr;
+  uint64_t count = 0;  // a power of two, or 0: no table
+};
+
+// The tables that a table word names: first the old one, then the current one.
+struct Tables {
+  uint64_t word = 0;
+  std::array<Table, 2> in_order;
+};
+
+Table OpenTable(const PoolView& view, uint8_t number) {
+  if (number >= layout::kIndexTables) return {};
+  // Acquire, with the writer's release: a descriptor is stored before a table word names it.
+  const layout::TableDescriptor descriptor(
+      view.root().tables[number].load(std::memory_order_acquire));
+  if (!descriptor.Valid(view.bytes())) return {};
+  return {view.At<std::atomic<uint64_t>>(descriptor.offset_bytes()),
+          uint64_t{1} << descriptor.entries_log2()};
+}
+
+Tables OpenTables(const PoolView& view) {
+  Tables tables;
+  // Acquire, with the writer's seq_cst store of the table word: what a table holds when it is
+  // published is seen by who reads its name.
+  tables.word = view.root().table_word.load(std::memory_order_acquire);
+  const TableWord word(tables.word);
+  tables.in_order = {OpenTable(view, word.old_table()), OpenTable(view, word.current())};
+  return tables;
+}
+
+// Seq_cst, with the writer's seq_cst store: a table is cleared only after its successor was
+// published, so who has met a cleared entry sees another word here.
+bool TablesUnchanged(const PoolView& view, const Tables& tables) {
+  return view.root().table_word.load(std::memory_order_seq_cst) == tables.word;
+}
+
+// The 8 bytes from `at` on of the text that is `key`'s namespace followed by its key, zeros behind
+// its end.
+uint64_t KeyWordAcross(const KeyRef& key, std::size_t at) {
+  std::array<char, kTextGranuleBytes> bytes{};
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const std::size_t from = at + i;
+    if (from < key.name_space.size()) {
+      bytes[i] = key.name_space[from];
+    } else if (from - key.name_space.size() < key.key.size()) {
+      bytes[i] = key.key[from - key.name_space.size()];
+    }
+  }
+  uint64_t word;
+  std::memcpy(&word, bytes.data(), sizeof(word));
+  return word;
+}
+
+// Compares the text at an offset with namespace and key, without copying it.
+bool TextMatches(const PoolView& view, uint64_t text_offset, const KeyRef& key) {
+  const std::size_t prefix = key.name_space.size();
+  const std::size_t length = prefix + key.key.size();
+  if (length == 0) return true;
+  if (!IsAligned(text_offset, kTextGranuleBytes)) return false;
+  if (!view.InBounds(text_offset, AlignUp(length, kTextGranuleBytes))) return false;
+  const auto* words = view.At<std::atomic<uint64_t>>(text_offset);
+  for (std::size_t at = 0; at < length; at += kTextGranuleBytes, ++words) {
+    // Acquire, with the writer's release stores: who reads a word of a later key reads a later
+    // state word afterwards.
+    const uint64_t stored = words->load(std::memory_order_acquire);
+    uint64_t wanted;
+    if (at >= prefix && at + kTextGranuleBytes <= length) [[likely]] {
+      std::memcpy(&wanted, key.key.data() + (at - prefix), sizeof(wanted));
+    } else {
+      wanted = KeyWordAcross(key, at);
+    }
+    uint64_t different = stored ^ wanted;
+    // Behind the text's end lies what the block held before.
+    if (const std::size_t rest = length - at; rest < kTextGranuleBytes) {
+      different &= (uint64_t{1} << (8 * rest)) - 1;
+    }
+    if (different != 0) return false;
+  }
+  return true;
+}
+
+// What a record says about a key.
+enum class Match : uint8_t {
+  kOther = 0,  // not LIVE and not RETIRING, or of another key: the probe goes on
+  kLive = 1,
+  kRetiring = 2,
+  kUnsteady = 3,  // it changed each time that it was read
+};
+
+Match CheckRecord(const PoolView& view, RecordNumber number, const KeyRef& key, Found* out) {
+  const PageRecord* record = view.Record(number);
+  if (record == nullptr) return Match::kOther;
+  const uint64_t sizes = layout::KeySizes{static_cast<uint32_t>(key.key.size()),
+                                          static_cast<uint16_t>(key.name_space.size())}
+                             .Pack();
+  for (int reads = 0; reads < kRecordReadsMax; ++reads) {
+    // Acquire, with the writer's release store of LIVE, also the reverting one, and its exchange
+    // of RETIRING: the key's text and fields are those of this life or of a later one.
+    const StateWord state(record->state_word.load(std::memory_order_acquire));
+    if (state.state() != PageState::kLive && state.state() != PageState::kRetiring) {
+      return Match::kOther;
+    }
+    if (!state.Valid()) return Match::kOther;
+    MARU_SEQUENCE_POINT("find:state-read");
+
+    // Acquire, each with the writer's release store of the same word: see TextMatches.
+    const bool same = record->hash_low.load(std::memory_order_acquire) == key.hash.low &&
+                      record->hash_high.load(std::memory_order_acquire) == key.hash.high &&
+                      record->key_sizes.load(std::memory_order_acquire) == sizes &&
+                      TextMatches(view, record->text_offset.load(std::memory_order_acquire), key);
+    const uint64_t length_bytes = record->length_bytes.load(std::memory_order_acquire);
+    const uint64_t checksum = record->checksum.load(std::memory_order_acquire);
+    MARU_SEQUENCE_POINT("find:copied");
+
+    // Unchanged: the words above are of one life. With every store of the state word; text and
+    // fields are overwritten only after CONDEMNED.
+    if (record->state_word.load(std::memory_order_seq_cst) != state.bits()) continue;
+    if (!same) return Match::kOther;
+    *out = {number, state.generation(), length_bytes, checksum};
+    return state.state() == PageState::kLive ? Match::kLive : Match::kRetiring;
+  }
+  return Match::kUnsteady;
+}
+
+FindVerdict VerdictOf(Match match) {
+  switch (match) {
+    case Match::kOther: return FindVerdict::kMiss;
+    case Match::kLive: return FindVerdict::kLive;
+    case Match::kRetiring: return FindVerdict::kRetiring;
+    case Match::kUnsteady: return FindVerdict::kAskServer;
+  }
+  return FindVerdict::kAskServer;
+}
+
+// Calls check(record) for each record whose entry has the key's tag, until it returns something
+// else than kOther. An empty entry ends the probe, a tombstone does not.
+template <typename Check>
+Match Probe(const Table& table, const Hash128& hash, const Check& check) {
+  if (table.count == 0) return Match::kOther;
+  uint64_t at = IndexEntry::Home(hash, table.count);
+  for (uint64_t probed = 0; probed < table.count; ++probed) {
+    // Acquire, with the writer's release: a moved entry is in the new table before its tombstone
+    // is here, and a record is written before its entry.
+    const IndexEntry entry(table.entries[at].load(std::memory_order_acquire));
+    if (entry.empty()) return Match::kOther;
+    if (entry.MatchesTag(hash) && !entry.tombstone()) {
+      const Match match = check(entry.record());
+      if (match != Match::kOther) return match;
+    }
+    at = (at + 1) & (table.count - 1);
+  }
+  return Match::kOther;
+}
+
+Match ProbeTables(const Tables& tables, const PoolView& view, const KeyRef& key, Found* out) {
+  for (const Table& table : tables.in_order) {
+    const Match match = Probe(
+        table, key.hash, [&](RecordNumber record) { return CheckRecord(view, record, key, out); });
+    if (match != Match::kOther) return match;
+  }
+  return Match::kOther;
+}
+
+void Prefetch(const void* address) { __builtin_prefetch(address); }
+
+void PrefetchHomes(const Tables& tables, const Hash128& hash) {
+  for (const Table& table : tables.in_order) {
+    if (table.count != 0) Prefetch(table.entries + IndexEntry::Home(hash, table.count));
+  }
+}
+
+void PrefetchText(const PoolView& view, const PageRecord& record, const KeyRef& key) {
+  // A hint: what is read here is read again and checked. Acquire as everywhere.
+  const uint64_t offset = record.text_offset.load(std::memory_order_acquire);
+  const uint64_t length = key.name_space.size() + key.key.size();
+  if (!view.InBounds(offset, length)) return;
+  const uint64_t end =
+      std::min(offset + length, offset + kTextLinesPrefetchedMax * kCacheLineBytes);
+  for (uint64_t at = AlignDown(offset, kCacheLineBytes); at < end; at += kCacheLineBytes) {
+    Prefetch(view.base() + at);
+  }
+}
+
+}  // namespace
+
+FindVerdict Reader::Find(const KeyRef& key, Found* out) const {
+  for (int tries = 0; tries < kRetriesMax; ++tries) {
+    const Tables tables = OpenTables(view_);
+    const Match match = ProbeTables(tables, view_, key, out);
+    if (match != Match::kOther) return VerdictOf(match);
+    MARU_SEQUENCE_POINT("find:probed");
+    if (TablesUnchanged(view_, tables)) return FindVerdict::kMiss;
+  }
+  return FindVerdict::kAskServer;
+}
+
+void Reader::FindBatch(std::span<const KeyRef> keys, std::span<FindVerdict> verdicts,
+                       std::span<Found> found) const {
+  MARU_CHECK_EQ(keys.size(), verdicts.size());
+  MARU_CHECK_EQ(keys.size(), found.size());
+  for (std::size_t begin = 0; begin < keys.size(); begin += kBatchGroup) {
+    const std::size_t count = std::min(kBatchGroup, keys.size() - begin);
+    FindGroup(keys.subspan(begin, count), verdicts.subspan(begin, count),
+              found.subspan(begin, count));
+  }
+}
+
+// Three passes, each of which starts the cache misses of the next; the answers come from the same
+// checks in the same order as Find's.
+void Reader::FindGroup(std::span<const KeyRef> keys, std::span<FindVerdict> verdicts,
+                       std::span<Found> found) const {
+  const Tables tables = OpenTables(view_);
+  for (const KeyRef& key : keys) PrefetchHomes(tables, key.hash);
+
+  // The first record with the key's tag; 0: none.
+  std::array<RecordNumber, kBatchGroup> candidates{};
+  std::array<const PageRecord*, kBatchGroup> records{};
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    for (const Table& table : tables.in_order) {
+      Probe(table, keys[i].hash, [&](RecordNumber record) {
+        candidates[i] = record;
+        return record == RecordNumber(0) ? Match::kOther : Match::kLive;
+      });
+      if (candidates[i] != RecordNumber(0)) break;
+    }
+    if (candidates[i] == RecordNumber(0)) continue;
+    records[i] = view_.Record(candidates[i]);
+    if (records[i] != nullptr) Prefetch(records[i]);
+  }
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (records[i] != nullptr) PrefetchText(view_, *records[i], keys[i]);
+  }
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (candidates[i] == RecordNumber(0)) {
+      verdicts[i] = FindVerdict::kMiss;
+      continue;
+    }
+    const Match match = CheckRecord(view_, candidates[i], keys[i], &found[i]);
+    verdicts[i] = match == Match::kOther ? Find(keys[i], &found[i]) : VerdictOf(match);
+  }
+
+  MARU_SEQUENCE_POINT("find:probed");
+  if (TablesUnchanged(view_, tables)) return;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (verdicts[i] == FindVerdict::kMiss) verdicts[i] = Find(keys[i], &found[i]);
+  }
+}
+
+}  // namespace maru::catalogue
