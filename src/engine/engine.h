@@ -59,9 +59,11 @@ class Engine {
   ~Engine();
 
   // Answers one request. An error status leaves the reply empty. A request other than attach on a
-  // connection that is not attached: FailedPrecondition.
+  // connection that is not attached: FailedPrecondition. An attach that fails leaves the locks that
+  // were taken for it to the caller, to be let go. request_number: of the frame, compared in audits
+  // with the last one whose reply the client says it has applied; 0: not known.
   Status Handle(ConnectionId connection, const Peer& peer, const wire::Request& request,
-                uint64_t now_ns, wire::Reply* reply);
+                uint64_t now_ns, wire::Reply* reply, uint64_t request_number = 0);
   // The connection is closed: its client is dead when its lock is free, else detached.
   void Disconnected(ConnectionId connection, uint64_t now_ns);
 

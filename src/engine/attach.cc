@@ -1,0 +1,212 @@
+#include "engine/attach.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "catalogue/key.h"
+#include "layout/frame.h"
+
+namespace maru::engine {
+
+namespace {
+
+Status CheckVersion(const char* what, uint32_t client, uint32_t server,
+                    const std::string& server_version) {
+  if (client == server) return OkStatus();
+  return FailedPrecondition("the client speaks " + std::string(what) + " version " +
+                            std::to_string(client) + ", this server (" + server_version +
+                            ") version " + std::to_string(server) + ": upgrade the " +
+                            (client < server ? "client" : "server"));
+}
+
+}  // namespace
+
+Status Attachment::CheckRequest(const wire::AttachRequest& request) const {
+  const std::string& version = core_->options.server_version;
+  MARU_RETURN_IF_ERROR(
+      CheckVersion("protocol", request.protocol_version, layout::kProtocolVersion, version));
+  MARU_RETURN_IF_ERROR(
+      CheckVersion("pool layout", request.layout_version, layout::kLayoutVersion, version));
+  if (request.label.size() >= layout::kLabelBytes) {
+    return InvalidArgument("an instance_id of " + std::to_string(request.label.size()) +
+                           " bytes: at most " + std::to_string(layout::kLabelBytes - 1));
+  }
+  return catalogue::CheckNamespace(request.name_space);
+}
+
+Status Attachment::Attach(ConnectionId connection, const Peer& peer,
+                          const wire::AttachRequest& request, wire::AttachReply* reply) {
+  MARU_RETURN_IF_ERROR(CheckRequest(request));
+  Client* client = Previous(request);
+  Client* const here = core_->clients.ByConnection(connection);
+  if (here != nullptr && here != client) {
+    return FailedPrecondition("this connection is attached already, as client " +
+                              std::to_string(here->id.value()));
+  }
+  if (client != nullptr && !core_->liveness->Held(client->slot)) {
+    // It comes back without its lock: by the rule it died when its connection was lost.
+    Bury(client);
+    client = nullptr;
+  }
+  if (client != nullptr) {
+    reply->same_client = true;
+    client->label = request.label;
+    client->name_space = catalogue::Namespace(request.name_space);
+    client->budget_bytes = request.budget_bytes;
+    client->peer = peer;
+    settlement_->Abandon(client);
+    ++core_->counters.returned;
+  } else {
+    MARU_ASSIGN_OR_RETURN(client, AddClient(peer, request));
+    ++core_->counters.attached;
+  }
+  core_->clients.Connect(client, connection);
+  FillReply(*client, reply);
+  return OkStatus();
+}
+
+Client* Attachment::Previous(const wire::AttachRequest& request) const {
+  if (request.previous_client.value() == 0) return nullptr;
+  if (request.previous_pool != core_->stocks[0]->pool().superblock().device.uuid) return nullptr;
+  Client* const client = core_->clients.ById(PoolIndex(0), request.previous_client);
+  if (client == nullptr) return nullptr;
+  // One that does not know every pool (the server serves more than it did then) attaches anew; the
+  // old one goes when its process lets go of its lock.
+  const bool everywhere =
+      std::all_of(client->pools.begin(), client->pools.end(),
+                  [](const Client::Holding& holding) { return holding.present; });
+  return everywhere ? client : nullptr;
+}
+
+Result<ClientSlot> Attachment::TakeSlot() {
+  for (uint32_t i = 0; i < layout::kClientSlots; ++i) {
+    const ClientSlot slot(static_cast<uint16_t>(i));
+    if (!core_->clients.SlotFree(slot)) continue;
+    const Status taken = core_->liveness->Take(slot);
+    if (taken.ok()) return slot;
+    if (taken.code() != StatusCode::kFailedPrecondition) return taken;
+  }
+  return ResourceExhausted("all " + std::to_string(layout::kClientSlots) +
+                           " places for clients are taken");
+}
+
+ClientId Attachment::NextId() {
+  // Owners of keys are told by these numbers, also in pools that are served together for the first
+  // time: each pool's counter is moved on to the greatest. Twice, since the first may have to catch
+  // up with the last.
+  uint64_t id = core_->stocks[0]->pool().NextClientId();
+  for (int pass = 0; pass < 2; ++pass) {
+    for (size_t i = 1 - pass; i < core_->stocks.size(); ++i) {
+      uint64_t own = core_->stocks[i]->pool().NextClientId();
+      while (own < id) own = core_->stocks[i]->pool().NextClientId();
+      id = own;
+    }
+    if (core_->stocks.size() == 1) break;
+  }
+  return ClientId(static_cast<uint32_t>(id));
+}
+
+Result<Client*> Attachment::AddClient(const Peer& peer, const wire::AttachRequest& request) {
+  MARU_ASSIGN_OR_RETURN(const ClientSlot slot, TakeSlot());
+  auto client = std::make_unique<Client>();
+  client->id = NextId();
+  client->slot = slot;
+  client->label = request.label;
+  client->name_space = catalogue::Namespace(request.name_space);
+  client->budget_bytes = request.budget_bytes;
+  client->peer = peer;
+  client->attached_unix_ns = core_->NowUnix();
+  client->pools.resize(core_->stocks.size());
+
+  catalogue::LeaseAreas::Identity identity;
+  identity.id = client->id;
+  identity.pid = peer.pid;
+  identity.uid = peer.uid;
+  identity.label = client->label;
+  identity.budget_bytes = client->budget_bytes;
+  identity.attached_unix_ns = client->attached_unix_ns;
+  for (size_t i = 0; i < core_->stocks.size(); ++i) {
+    const Status added = core_->stocks[i]->pool().leases().AddClient(slot, identity);
+    if (!added.ok()) {
+      while (i-- > 0) core_->stocks[i]->pool().leases().DropClient(slot);
+      return added;
+    }
+    client->pools[i].present = true;
+  }
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) stock->Welcome(client.get());
+  return core_->clients.Add(std::move(client));
+}
+
+void Attachment::FillReply(const Client& client, wire::AttachReply* reply) const {
+  reply->client = client.id;
+  reply->slot = client.slot;
+  reply->server_version = core_->options.server_version;
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    const layout::Superblock& superblock = stock->pool().superblock();
+    wire::AttachedPool pool;
+    pool.uuid = superblock.device.uuid;
+    pool.pool_bytes = superblock.pool_bytes;
+    pool.flags = superblock.flags;
+    pool.region_id_base = stock->pool().region_id_base();
+    pool.lease_blocks = stock->pool().leases().Blocks(client.slot);
+    reply->pools.push_back(std::move(pool));
+  }
+}
+
+Status Attachment::GrowLeases(const Client& client, const wire::GrowLeasesRequest& request,
+                              wire::GrowLeasesReply* reply) {
+  if (request.pool.value() >= core_->stocks.size()) {
+    return InvalidArgument("pool " + std::to_string(request.pool.value()) + " of " +
+                           std::to_string(core_->stocks.size()));
+  }
+  if (request.blocks == 0) return InvalidArgument("no lease blocks asked for");
+  catalogue::LeaseAreas& leases = core_->stocks[request.pool.value()]->pool().leases();
+  const uint32_t blocks = std::min(request.blocks, layout::kLeaseBlocksPerClientMax);
+  for (uint32_t i = 0; i < blocks; ++i) {
+    Result<uint64_t> offset = leases.AddBlock(client.slot);
+    if (!offset.ok()) {
+      // Those that were added are the client's: it has to learn of them.
+      return reply->offsets.empty() ? offset.status() : OkStatus();
+    }
+    reply->offsets.push_back(*offset);
+  }
+  return OkStatus();
+}
+
+void Attachment::Disconnected(Client* client) {
+  core_->clients.Disconnect(client);
+  settlement_->Abandon(client);
+  if (!core_->liveness->Held(client->slot)) Bury(client);
+}
+
+void Attachment::BuryDead() {
+  std::vector<Client*> dead;
+  for (const std::unique_ptr<Client>& client : core_->clients.all()) {
+    if (client->connection.has_value() || core_->liveness->Held(client->slot)) continue;
+    dead.push_back(client.get());
+  }
+  for (Client* const client : dead) Bury(client);
+}
+
+void Attachment::Bury(Client* client) {
+  settlement_->Abandon(client);
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    if (!client->pools[stock->index().value()].present) continue;
+    const PageLists::Id granted = client->pools[stock->index().value()].granted;
+    while (!stock->lists().Empty(granted)) {
+      stock->Quarantine(stock->lists().Front(granted), client, core_->now_ns);
+    }
+    // Last: while its slot is taken, what is granted to it is granted to nobody else.
+    stock->pool().leases().DropClient(client->slot);
+    stock->Forget(client);
+  }
+  ++core_->counters.died;
+  LogInfo("client " + std::to_string(client->id.value()) + " (" + client->label +
+          ") is dead: its leases and pins have ended, its grants come back");
+  core_->clients.Remove(client);
+}
+
+}  // namespace maru::engine

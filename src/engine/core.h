@@ -1,0 +1,79 @@
+// What the parts of the engine share. Each part takes a Core and keeps nothing of its own between
+// two steps.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/ids.h"
+#include "catalogue/key.h"
+#include "engine/clients.h"
+#include "engine/engine.h"
+#include "engine/stock.h"
+
+namespace maru::engine {
+
+// Since this server started.
+struct Counters {
+  uint64_t requests = 0, errors = 0;
+  uint64_t attached = 0, returned = 0, died = 0;
+  uint64_t pages_granted = 0, pages_given_back = 0, grants_refused = 0;
+  uint64_t registered = 0, duplicates = 0, stale = 0, rejected = 0;
+  uint64_t deleted = 0, delete_missing = 0, delete_pinned = 0;
+  uint64_t evicted = 0, evicted_for_budget = 0, eviction_spared = 0;
+  uint64_t resolved = 0, found = 0, find_missed = 0, touches = 0;
+  uint64_t settled_kept = 0, settled_live = 0, settled_gone = 0, settled_returned = 0;
+  uint64_t lease_scans = 0, regions_cut = 0;
+};
+
+struct Core {
+  Core(EngineOptions engine_options, uint32_t pools)
+      : options(std::move(engine_options)), clients(pools) {}
+
+  EngineOptions options;
+  Liveness* liveness = nullptr;
+  uint64_t epoch = 0;
+  uint64_t started_ns = 0, started_unix_ns = 0;
+  uint64_t now_ns = 0;    // of the step under way
+  uint64_t use_tick = 0;  // the clock of last_use: grows with each use that is known
+  Clients clients;
+  std::vector<std::unique_ptr<Stock>> stocks;  // by pool
+  Counters counters;
+
+  uint64_t NowUnix() const { return started_unix_ns + (now_ns - started_ns); }
+
+  struct Hit {
+    Stock* stock = nullptr;
+    RecordNumber record{0};
+    layout::StateWord state;
+  };
+  // LIVE (or RETIRING, within a step) under that key, in the first pool that has it.
+  bool Find(const catalogue::KeyRef& key, Hit* hit) const {
+    for (const std::unique_ptr<Stock>& stock : stocks) {
+      catalogue::Writer::Hit in_pool;
+      if (!stock->writer().Lookup(key, &in_pool)) continue;
+      *hit = {stock.get(), in_pool.record, in_pool.state};
+      return true;
+    }
+    return false;
+  }
+
+  // The stock of a page that a client names; nullptr when no page has that name.
+  Stock* StockOf(const wire::PageRef& page) const {
+    if (page.pool.value() >= stocks.size()) return nullptr;
+    Stock* const stock = stocks[page.pool.value()].get();
+    return stock->Known(page.record) ? stock : nullptr;
+  }
+  // The same, while that life of the page is granted to the client; else nullptr.
+  Stock* GrantedStock(const wire::PageRef& page, const Client& client) const {
+    Stock* const stock = StockOf(page);
+    const bool granted =
+        stock != nullptr &&
+        stock->State(page.record) ==
+            layout::StateWord::Make(layout::PageState::kGranted, page.generation, client.slot);
+    return granted ? stock : nullptr;
+  }
+};
+
+}  // namespace maru::engine

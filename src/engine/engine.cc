@@ -1,0 +1,281 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "engine/attach.h"
+#include "engine/audit.h"
+#include "engine/core.h"
+#include "engine/evict.h"
+#include "engine/grant.h"
+#include "engine/inspect.h"
+#include "engine/recover.h"
+#include "engine/register.h"
+#include "engine/retire.h"
+#include "engine/settle.h"
+#include "layout/frame.h"
+
+namespace maru::engine {
+
+namespace {
+
+// How often what nobody announces is looked at.
+constexpr uint64_t kDetachedPollNs = 100'000'000;  // locks of detached clients
+constexpr uint64_t kCondemnedPollNs = 50'000'000;  // leases on condemned pages
+constexpr uint64_t kTouchDrainNs = 1'000'000'000;  // touch rings
+constexpr uint64_t kGrowthPauseNs = 1'000'000;     // between two bounded parts of index growth
+constexpr int kGrowthPartsPerTick = 16;
+
+}  // namespace
+
+class Engine::Impl {
+ public:
+  Impl(EngineOptions options, uint32_t pools)
+      : core(std::move(options), pools),
+        retirement(&core),
+        evictor(&core, &retirement),
+        granting(&core, &retirement, &evictor),
+        registration(&core, &evictor, &granting),
+        settlement(&core),
+        attachment(&core, &settlement),
+        inspection(&core) {}
+
+  Status Handle(ConnectionId connection, const Peer& peer, const wire::Request& request,
+                uint64_t request_number, wire::Reply* reply);
+  uint64_t Tick();
+
+  Core core;
+  Retirement retirement;
+  Evictor evictor;
+  Granting granting;
+  Registration registration;
+  Settlement settlement;
+  Attachment attachment;
+  Inspection inspection;
+
+ private:
+  struct Answer;
+  void StoreUseTick();
+
+  uint64_t next_drain_ns_ = 0;
+  uint64_t stored_use_tick_ = 0;
+};
+
+// One request of an attached client: each type goes to the part that answers it.
+struct Engine::Impl::Answer {
+  Impl* impl;
+  Client* client;
+  wire::Reply* reply;
+
+  template <typename Reply>
+  Reply* Make() {
+    return &reply->emplace<Reply>();
+  }
+
+  Status operator()(const std::monostate&) { return InvalidArgument("an empty request"); }
+  Status operator()(const wire::AttachRequest&) { return Internal("attach is answered before"); }
+  Status operator()(const wire::SettleRequest& request) {
+    return impl->settlement.Settle(client, request, Make<wire::SettleReply>());
+  }
+  Status operator()(const wire::GrantRequest& request) {
+    return impl->granting.Grant(client, request.page_bytes, request.count,
+                                &Make<wire::GrantReply>()->pages);
+  }
+  Status operator()(const wire::RegisterRequest& request) {
+    return impl->registration.Register(client, request, Make<wire::RegisterReply>());
+  }
+  Status operator()(const wire::FreeRequest& request) {
+    return impl->retirement.Free(client, request, Make<wire::FreeReply>());
+  }
+  Status operator()(const wire::DeleteRequest& request) {
+    return impl->retirement.Delete(*client, request, Make<wire::DeleteReply>());
+  }
+  Status operator()(const wire::GrowLeasesRequest& request) {
+    return impl->attachment.GrowLeases(*client, request, Make<wire::GrowLeasesReply>());
+  }
+  Status operator()(const wire::InspectRequest& request) {
+    return impl->inspection.Inspect(request, Make<wire::InspectReply>());
+  }
+  Status operator()(const wire::ListRequest& request) {
+    return impl->inspection.List(*client, request, Make<wire::ListReply>());
+  }
+  Status operator()(const wire::PingRequest&) {
+    Make<wire::PingReply>()->uptime_ms = (impl->core.now_ns - impl->core.started_ns) / 1'000'000;
+    return OkStatus();
+  }
+  Status operator()(const wire::GiveBackRequest& request);
+  Status operator()(const wire::ResolveRequest& request);
+  Status operator()(const wire::FindRequest& request);
+  Status operator()(const wire::AuditRequest& request);
+  Status operator()(const wire::UnpinRequest& request);
+};
+
+Status Engine::Impl::Answer::operator()(const wire::GiveBackRequest& request) {
+  auto* const given = Make<wire::GiveBackReply>();
+  for (const wire::PageRef& page : request.pages) {
+    Stock* const stock = impl->core.GrantedStock(page, *client);
+    if (stock == nullptr) continue;
+    stock->GiveBack(page.record, client);
+    ++given->returned;
+  }
+  impl->core.counters.pages_given_back += given->returned;
+  return OkStatus();
+}
+
+Status Engine::Impl::Answer::operator()(const wire::ResolveRequest& request) {
+  auto* const resolved = Make<wire::ResolveReply>();
+  resolved->live.reserve(request.pages.size());
+  for (const wire::PageRef& page : request.pages) {
+    const Stock* const stock = impl->core.StockOf(page);
+    // No page is RETIRING between two steps: the reader's question waited until it was decided.
+    const bool live =
+        stock != nullptr && stock->State(page.record) ==
+                                layout::StateWord::Make(layout::PageState::kLive, page.generation);
+    resolved->live.push_back(live ? 1 : 0);
+  }
+  impl->core.counters.resolved += request.pages.size();
+  return OkStatus();
+}
+
+Status Engine::Impl::Answer::operator()(const wire::FindRequest& request) {
+  auto* const found = Make<wire::FindReply>();
+  found->items.resize(request.keys.size());
+  for (size_t i = 0; i < request.keys.size(); ++i) {
+    Core::Hit hit;
+    wire::FindReply::Item& item = found->items[i];
+    item.found = catalogue::CheckKey(request.keys[i]).ok() &&
+                 impl->core.Find(catalogue::MakeKeyRef(client->name_space, request.keys[i]), &hit);
+    if (item.found) item.page = hit.stock->Ref(hit.record, hit.state.generation());
+    ++(item.found ? impl->core.counters.found : impl->core.counters.find_missed);
+  }
+  return OkStatus();
+}
+
+Status Engine::Impl::Answer::operator()(const wire::AuditRequest& request) {
+  AuditRun audit(&impl->core);
+  audit.Run(request.verify_bytes ? AuditRun::Bytes::kVerify : AuditRun::Bytes::kLeave);
+  audit.Reply(Make<wire::AuditReply>());
+  return OkStatus();
+}
+
+Status Engine::Impl::Answer::operator()(const wire::UnpinRequest& request) {
+  // Pins of clients are in their own lease areas and end with them. The pins that only the server
+  // can end are global ones, of which no endpoint makes any.
+  Make<wire::UnpinReply>()->unpinned.assign(request.keys.size(), 0);
+  return OkStatus();
+}
+
+Status Engine::Impl::Handle(ConnectionId connection, const Peer& peer, const wire::Request& request,
+                            uint64_t request_number, wire::Reply* reply) {
+  ++core.counters.requests;
+  Client* client = core.clients.ByConnection(connection);
+  Status status;
+  if (const auto* attach = std::get_if<wire::AttachRequest>(&request)) {
+    status = attachment.Attach(connection, peer, *attach, &reply->emplace<wire::AttachReply>());
+    client = core.clients.ByConnection(connection);
+  } else if (client == nullptr) {
+    status = FailedPrecondition(
+        "this connection is not attached: nobody has attached on it, or its client has come back "
+        "on another one");
+  } else {
+    status = std::visit(Answer{this, client, reply}, request);
+  }
+  if (client != nullptr) client->last_answered = request_number;
+  if (!status.ok()) {
+    ++core.counters.errors;
+    reply->emplace<std::monostate>();
+  }
+  return status;
+}
+
+void Engine::Impl::StoreUseTick() {
+  if (core.use_tick == stored_use_tick_) return;
+  for (const std::unique_ptr<Stock>& stock : core.stocks) {
+    stock->pool().StoreUseTick(core.use_tick);
+  }
+  stored_use_tick_ = core.use_tick;
+}
+
+uint64_t Engine::Impl::Tick() {
+  uint64_t next = 0;
+  const auto wake = [&next](uint64_t at_ns) { next = next == 0 ? at_ns : std::min(next, at_ns); };
+
+  attachment.BuryDead();
+  if (core.clients.detached() > 0) wake(core.now_ns + kDetachedPollNs);
+  for (const std::unique_ptr<Stock>& stock : core.stocks) {
+    if (const uint64_t ends_ns = stock->EndQuarantines(core.now_ns)) wake(ends_ns);
+    retirement.Reap(stock.get());
+    if (stock->counts().condemned > 0) wake(core.now_ns + kCondemnedPollNs);
+    bool more = true;
+    for (int part = 0; more && part < kGrowthPartsPerTick; ++part) {
+      more = stock->writer().AdvanceGrowth();
+    }
+    if (more) wake(core.now_ns + kGrowthPauseNs);
+  }
+  if (core.now_ns >= next_drain_ns_) {
+    evictor.DrainTouches();
+    next_drain_ns_ = core.now_ns + kTouchDrainNs;
+  }
+  StoreUseTick();
+  if (!core.clients.all().empty()) wake(next_drain_ns_);
+  return next;
+}
+
+// --- The engine itself.
+
+Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Engine::~Engine() = default;
+
+Result<std::unique_ptr<Engine>> Engine::Create(EngineOptions options,
+                                               std::vector<pool::Pool*> pools, Liveness* liveness,
+                                               uint64_t epoch, uint64_t now_ns,
+                                               uint64_t now_unix_ns) {
+  MARU_CHECK(!pools.empty() && pools.size() <= layout::kPoolsMax);
+  const uint64_t quarantine_ns = options.quarantine_ns;
+  auto impl = std::make_unique<Impl>(std::move(options), static_cast<uint32_t>(pools.size()));
+  Core& core = impl->core;
+  core.liveness = liveness;
+  core.epoch = epoch;
+  core.started_ns = core.now_ns = now_ns;
+  core.started_unix_ns = now_unix_ns;
+  for (size_t i = 0; i < pools.size(); ++i) {
+    core.stocks.push_back(std::make_unique<Stock>(pools[i], PoolIndex(static_cast<uint8_t>(i)),
+                                                  &core.clients, quarantine_ns));
+  }
+  Recovery(&core, &impl->retirement).Run();
+  return std::unique_ptr<Engine>(new Engine(std::move(impl)));
+}
+
+Status Engine::Handle(ConnectionId connection, const Peer& peer, const wire::Request& request,
+                      uint64_t now_ns, wire::Reply* reply, uint64_t request_number) {
+  impl_->core.now_ns = now_ns;
+  return impl_->Handle(connection, peer, request, request_number, reply);
+}
+
+void Engine::Disconnected(ConnectionId connection, uint64_t now_ns) {
+  impl_->core.now_ns = now_ns;
+  Client* const client = impl_->core.clients.ByConnection(connection);
+  // A client that has come back on another connection does not mind the end of the old one.
+  if (client != nullptr) impl_->attachment.Disconnected(client);
+}
+
+uint64_t Engine::Tick(uint64_t now_ns) {
+  impl_->core.now_ns = now_ns;
+  return impl_->Tick();
+}
+
+uint64_t Engine::epoch() const { return impl_->core.epoch; }
+
+Engine::PoolCounts Engine::Count(PoolIndex pool) const {
+  MARU_CHECK_LT(pool.value(), impl_->core.stocks.size());
+  return CountPages(*impl_->core.stocks[pool.value()]);
+}
+
+std::vector<std::string> Engine::Audit() const {
+  AuditRun audit(&impl_->core);
+  audit.Run(AuditRun::Bytes::kLeave);
+  return audit.offenders();
+}
+
+}  // namespace maru::engine

@@ -1,0 +1,165 @@
+#include "engine/grant.h"
+
+#include <algorithm>
+#include <bit>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/units.h"
+
+namespace maru::engine {
+
+namespace {
+
+// What the catalogue may still need for so many pages: key text, and index tables of which two
+// stand side by side while they grow. Room that pages would take for good is kept for it.
+constexpr uint64_t kTextBytesPerPage = 128;
+constexpr uint64_t kIndexBytesPerPage = 2 * 8;
+constexpr uint64_t kSpareUnits = 2;  // lease blocks, the next chunk of records
+
+uint64_t CatalogueReserve(const pool::Pool::Usage& usage, uint64_t pages) {
+  const uint64_t index_bytes = 2 * kIndexBytesPerPage * std::bit_ceil(pages + 1);
+  const uint64_t needed = pages * kTextBytesPerPage + index_bytes;
+  const uint64_t there = usage.text_bytes + usage.index_bytes;
+  const uint64_t missing = needed > there ? needed - there : 0;
+  return AlignUp(missing, layout::kUnitBytes) + kSpareUnits * layout::kUnitBytes;
+}
+
+}  // namespace
+
+Status Granting::Grant(Client* client, uint64_t page_bytes, uint32_t count,
+                       std::vector<wire::PageRef>* pages) {
+  pages->clear();
+  if (page_bytes == 0 || count == 0) {
+    return InvalidArgument("a grant of " + std::to_string(count) + " pages of " +
+                           std::to_string(page_bytes) + " bytes");
+  }
+  if (page_bytes > layout::kPoolBytesMax) {
+    return InvalidArgument("a page of " + std::to_string(page_bytes) +
+                           " bytes is larger than any pool can be");
+  }
+  page_bytes = AlignUp(page_bytes, layout::kPageAlignBytes);
+  count = std::min(count, wire::kPagesPerMessageMax);
+  MARU_ASSIGN_OR_RETURN(count, FitBudget(client, page_bytes, count));
+
+  TakeFree(client, page_bytes, count, pages);
+  // Each turn cuts a region with at least one free page.
+  while (pages->size() < count && CutRegion(page_bytes)) {
+    TakeFree(client, page_bytes, count, pages);
+  }
+  if (pages->size() < count) {
+    for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+      stock->EndQuarantines(core_->now_ns);
+      retirement_->Reap(stock.get());
+    }
+    TakeFree(client, page_bytes, count, pages);
+  }
+  // Recall of grants that lie idle in other hands belongs here: after what is free, before keys go.
+  for (int round = 0; pages->empty() && round < kEvictRoundsMax; ++round) {
+    const uint64_t bytes_wanted = uint64_t{count} * page_bytes;
+    if (evictor_->Evict({.page_bytes = page_bytes}, bytes_wanted) == 0) break;
+    TakeFree(client, page_bytes, count, pages);
+  }
+  // Regions of other page sizes that could be emptied and cut anew belong here.
+  if (pages->empty()) {
+    ++core_->counters.grants_refused;
+    return NothingMayGo(page_bytes);
+  }
+  core_->counters.pages_granted += pages->size();
+  return OkStatus();
+}
+
+Result<uint32_t> Granting::FitBudget(Client* client, uint64_t page_bytes, uint32_t count) {
+  const uint64_t budget = client->budget_bytes;
+  if (budget == 0) return count;
+  const auto room = [&]() -> uint64_t {
+    const uint64_t used = client->granted_bytes + client->live_bytes;
+    return used >= budget ? 0 : (budget - used) / page_bytes;
+  };
+  for (int round = 0; room() == 0 && round < kEvictRoundsMax; ++round) {
+    // What is granted stays: without it the page must fit, or no key need go.
+    if (client->granted_bytes + page_bytes > budget) break;
+    const uint64_t over = client->granted_bytes + client->live_bytes + page_bytes - budget;
+    const uint64_t rest = uint64_t{count - 1} * page_bytes;
+    if (evictor_->Evict({.owner = client}, over + rest) == 0) break;
+  }
+  if (const uint64_t pages = room()) return static_cast<uint32_t>(std::min<uint64_t>(pages, count));
+  ++core_->counters.grants_refused;
+  return ResourceExhausted(
+      "the budget of " + FormatSizeExact(budget) + " (pool_size) has no room for a page of " +
+      FormatSizeExact(page_bytes) + ": " + FormatSizeExact(client->granted_bytes) +
+      " are granted, " + FormatSizeExact(client->live_bytes) + " hold the client's " +
+      std::to_string(client->live_pages) + " keys, " +
+      (evictor_->on() ? "of which none may go (pinned or leased)" : "and eviction is off"));
+}
+
+void Granting::TakeFree(Client* client, uint64_t page_bytes, uint32_t count,
+                        std::vector<wire::PageRef>* pages) {
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    const auto size_class = stock->FindClass(page_bytes);
+    if (!size_class.has_value()) continue;
+    wire::PageRef page;
+    while (pages->size() < count && stock->Grant(*size_class, client, &page)) {
+      pages->push_back(page);
+    }
+  }
+}
+
+uint64_t Granting::RegionBytes(const Stock& stock, uint64_t page_bytes) const {
+  const EngineOptions& options = core_->options;
+  const pool::Pool::Usage usage = stock.pool().usage();
+  const auto size_class = stock.FindClass(page_bytes);
+  const uint64_t pages_there = size_class.has_value() ? stock.Class(*size_class).pages : 0;
+
+  // As much again as the size has, so that large pools are cut in few regions; in a small pool a
+  // sixteenth at a time, so that the first page size does not take it whole.
+  uint64_t wanted = std::clamp(pages_there * page_bytes, options.region_bytes_min,
+                               std::max(options.region_bytes_min, options.region_bytes_max));
+  wanted = std::max(wanted, options.region_pages_min * page_bytes);
+  wanted = std::min(wanted, std::max(usage.pool_bytes / 16, page_bytes));
+  wanted = AlignUp(wanted, layout::kUnitBytes);
+
+  const uint64_t pages_after = stock.counts().pages + wanted / page_bytes;
+  const uint64_t reserve = CatalogueReserve(usage, pages_after);
+  const uint64_t room = usage.free_bytes > reserve ? usage.free_bytes - reserve : 0;
+  wanted = std::min(wanted, AlignDown(room, layout::kUnitBytes));
+  return wanted < page_bytes ? 0 : wanted;
+}
+
+bool Granting::CutRegion(uint64_t page_bytes) {
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    const uint64_t wanted = RegionBytes(*stock, page_bytes);
+    if (wanted == 0) continue;
+    const uint64_t pages_before = stock->counts().pages;
+    // A failure means that this pool has no such room; the next one may.
+    if (!stock->Cut(page_bytes, wanted).ok()) continue;
+    if (stock->counts().pages == pages_before) continue;
+    ++core_->counters.regions_cut;
+    return true;
+  }
+  return false;
+}
+
+Status Granting::NothingMayGo(uint64_t page_bytes) const {
+  uint64_t pages = 0, live = 0, free_bytes = 0;
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    free_bytes += stock->pool().usage().free_bytes;
+    const auto size_class = stock->FindClass(page_bytes);
+    if (!size_class.has_value()) continue;
+    pages += stock->Class(*size_class).pages;
+    live += stock->Class(*size_class).live_pages;
+  }
+  std::string why = "the pool is full: no page of " + FormatSizeExact(page_bytes) +
+                    " is free, none can be cut (" + FormatSizeExact(free_bytes) +
+                    " are not cut yet), and ";
+  if (!evictor_->on()) {
+    why += "eviction is off";
+  } else if (live == 0) {
+    why += "there is no key of that page size to evict";
+  } else {
+    why += "of " + std::to_string(live) + " keys of that page size none may go (pinned or leased)";
+  }
+  return ResourceExhausted(why + "; pages of that size: " + std::to_string(pages));
+}
+
+}  // namespace maru::engine

@@ -1,0 +1,116 @@
+#include "engine/recover.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/log.h"
+
+namespace maru::engine {
+
+using layout::PageState;
+
+namespace {
+
+std::string LabelOf(const layout::ClientRecord& record) {
+  const char* const label = reinterpret_cast<const char*>(record.label);
+  return std::string(label, std::find(label, label + layout::kLabelBytes, '\0'));
+}
+
+}  // namespace
+
+void Recovery::Run() {
+  // All clients first: Clients knows each by every pool that it is present in.
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) TakeOverClients(stock.get());
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) TakeOverPages(stock.get());
+  for (size_t i = 1; i < core_->stocks.size(); ++i) RetireSecondKeys(core_->stocks[i].get());
+}
+
+void Recovery::TakeOverClients(Stock* stock) {
+  catalogue::LeaseAreas& leases = stock->pool().leases();
+  for (const ClientSlot slot : leases.Clients()) {
+    const layout::ClientRecord& record = leases.Record(slot);
+    // Relaxed: the server that stored them is gone, and its lock with it.
+    const ClientId id(static_cast<uint32_t>(record.client_id.load(std::memory_order_relaxed)));
+    if (core_->clients.ById(stock->index(), id) != nullptr) {
+      // Honoured already, with the first pool that knows it.
+      if (core_->clients.BySlot(stock->index(), slot) != nullptr) continue;
+      LogWarning("client " + std::to_string(id.value()) + " is named twice in " +
+                 stock->pool().name() + ": the second is dropped");
+      leases.DropClient(slot);
+      continue;
+    }
+    if (!core_->liveness->Held(slot)) {
+      leases.DropClient(slot);
+      continue;
+    }
+    auto client = std::make_unique<Client>();
+    client->id = id;
+    client->slot = slot;
+    client->label = LabelOf(record);
+    client->budget_bytes = record.budget_bytes.load(std::memory_order_relaxed);
+    const uint64_t process = record.process.load(std::memory_order_relaxed);
+    client->peer = {static_cast<uint32_t>(process), static_cast<uint32_t>(process >> 32)};
+    client->attached_unix_ns = record.attached_unix_ns.load(std::memory_order_relaxed);
+    client->pools.resize(core_->stocks.size());
+    for (const std::unique_ptr<Stock>& other : core_->stocks) {
+      if (other->index() < stock->index()) continue;  // there it would have been met before
+      const std::vector<ClientSlot> slots = other->pool().leases().Clients();
+      if (std::find(slots.begin(), slots.end(), slot) == slots.end()) continue;
+      const layout::ClientRecord& there = other->pool().leases().Record(slot);
+      if (there.client_id.load(std::memory_order_relaxed) != id.value()) continue;
+      client->pools[other->index().value()].present = true;
+      other->Welcome(client.get());
+    }
+    core_->clients.Add(std::move(client));
+  }
+}
+
+void Recovery::TakeOverPages(Stock* stock) {
+  std::vector<std::pair<uint64_t, RecordNumber>> by_last_use;
+  by_last_use.reserve(stock->pool().recovery().live);
+  uint64_t tick = stock->pool().view().root().use_tick.load(std::memory_order_relaxed);
+  for (const pool::Pool::PageRegion& region : stock->pool().PageRegions()) {
+    stock->AdoptRegion(region);
+    for (uint32_t i = 0; i < region.page_count; ++i) {
+      const RecordNumber record(region.first_record.value() + i);
+      if (stock->State(record).state() != PageState::kLive) {
+        stock->Adopt(record, core_->now_ns);
+        continue;
+      }
+      const uint64_t use = stock->recency().LastUse(record);
+      tick = std::max(tick, use);
+      by_last_use.emplace_back(use, record);
+    }
+  }
+  std::sort(by_last_use.begin(), by_last_use.end());
+  for (const auto& [use, record] : by_last_use) stock->Adopt(record, core_->now_ns);
+  core_->use_tick = std::max(core_->use_tick, tick);
+}
+
+void Recovery::RetireSecondKeys(Stock* stock) {
+  std::vector<Target> second;
+  for (const pool::Pool::PageRegion& region : stock->pool().PageRegions()) {
+    for (uint32_t i = 0; i < region.page_count; ++i) {
+      const RecordNumber record(region.first_record.value() + i);
+      if (stock->State(record).state() != PageState::kLive) continue;
+      const catalogue::Writer::StoredKey key = stock->writer().KeyOf(record);
+      const layout::PageRecord* const page = stock->pool().view().Record(record);
+      const catalogue::KeyRef ref{key.name_space,
+                                  key.key,
+                                  {page->hash_low.load(std::memory_order_relaxed),
+                                   page->hash_high.load(std::memory_order_relaxed)}};
+      Core::Hit hit;
+      if (!core_->Find(ref, &hit) || hit.stock == stock) continue;
+      second.push_back({stock, record, Target::Fate::kSpared});
+    }
+  }
+  if (second.empty()) return;
+  retirement_->Retire(second, Cause::kSecondKey);
+  LogWarning(std::to_string(second.size()) + " keys of " + stock->pool().name() +
+             " are in an earlier pool as well: their pages here come back");
+}
+
+}  // namespace maru::engine

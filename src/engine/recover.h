@@ -1,0 +1,28 @@
+// How a server takes over the pools that an earlier one has left.
+#pragma once
+
+#include "engine/attach.h"
+#include "engine/core.h"
+#include "engine/retire.h"
+
+namespace maru::engine {
+
+class Recovery {
+ public:
+  Recovery(Core* core, Retirement* retirement) : core_(core), retirement_(retirement) {}
+
+  // REQUIRES: the core has its stocks, all of them empty.
+  void Run();
+
+ private:
+  // Honours the clients of the pool's table whose lock is held, as detached; drops the others.
+  void TakeOverClients(Stock* stock);
+  void TakeOverPages(Stock* stock);
+  // Keys that are LIVE in an earlier pool as well.
+  void RetireSecondKeys(Stock* stock);
+
+  Core* core_;
+  Retirement* retirement_;
+};
+
+}  // namespace maru::engine

@@ -1,0 +1,99 @@
+#include "engine/register.h"
+
+#include "catalogue/key.h"
+
+namespace maru::engine {
+
+using wire::RegisterOutcome;
+
+Status Registration::Register(Client* client, const wire::RegisterRequest& request,
+                              wire::RegisterReply* reply) {
+  std::vector<Use> uses;
+  uses.reserve(request.entries.size());
+  reply->items.reserve(request.entries.size());
+  for (const wire::RegisterEntry& entry : request.entries) {
+    reply->items.push_back(RegisterOne(client, entry, &uses));
+  }
+  // The pages that the next stores need ride along, so that a store is one round trip. A cache that
+  // is full has none free as a rule: then one batch of keys goes for them now rather than for a
+  // message of their own later. The keys of this request are in no list yet and cannot be among
+  // them. Without any page the reply is as good.
+  if (request.refill_count > 0 && request.refill_page_bytes > 0) {
+    const Status refilled =
+        granting_->Grant(client, request.refill_page_bytes, request.refill_count, &reply->refill);
+    if (!refilled.ok()) reply->refill.clear();
+  }
+  // Backwards: the first key of a batch is the most recent, so that the tail of a prefix goes
+  // before its head.
+  for (size_t i = uses.size(); i-- > 0;) {
+    uses[i].stock->writer().SetLastUse(uses[i].record, ++core_->use_tick);
+    uses[i].stock->Used(uses[i].record);
+  }
+  return OkStatus();
+}
+
+wire::RegisterReply::Item Registration::RegisterOne(Client* client,
+                                                    const wire::RegisterEntry& entry,
+                                                    std::vector<Use>* uses) {
+  Stock* const stock = core_->GrantedStock(entry.page, *client);
+  if (stock == nullptr) return AnswerStale(*client, entry);
+  const RecordNumber record = entry.page.record;
+  const wire::RegisterReply::Item rejected{RegisterOutcome::kRejected, entry.page.generation};
+  Counters& counters = core_->counters;
+  if (entry.length_bytes > stock->PageBytes(record) || !catalogue::CheckKey(entry.key).ok()) {
+    ++counters.rejected;
+    return rejected;
+  }
+
+  const catalogue::KeyRef key = catalogue::MakeKeyRef(client->name_space, entry.key);
+  Core::Hit there;
+  if (core_->Find(key, &there)) {
+    there.stock->Hide(there.record);
+    uses->push_back({there.stock, there.record});
+    return AnswerDuplicate(client, stock, record);
+  }
+
+  const catalogue::Writer::Birth birth{entry.length_bytes, entry.checksum, client->id,
+                                       core_->use_tick + 1};
+  Status registered = stock->Register(record, client, key, birth);
+  if (!registered.ok() && evictor_->Evict({.pool = stock}, 0) > 0) {
+    registered = stock->Register(record, client, key, birth);
+  }
+  if (!registered.ok()) {
+    ++counters.rejected;
+    return rejected;
+  }
+  ++counters.registered;
+  uses->push_back({stock, record});
+  return {RegisterOutcome::kRegistered, entry.page.generation};
+}
+
+wire::RegisterReply::Item Registration::AnswerDuplicate(Client* client, Stock* stock,
+                                                        RecordNumber record) {
+  ++core_->counters.duplicates;
+  // The new generation keeps a late repeat of this request from the page's next use. 0: the page is
+  // worn and no longer the client's.
+  Generation generation{0};
+  stock->Renew(record, client, &generation);
+  return {RegisterOutcome::kDuplicate, generation};
+}
+
+wire::RegisterReply::Item Registration::AnswerStale(const Client& client,
+                                                    const wire::RegisterEntry& entry) {
+  const wire::PageRef& page = entry.page;
+  Stock* const stock = core_->StockOf(page);
+  // A repeat of a store that is done already: the page is this key's in the life that is named.
+  if (stock != nullptr &&
+      stock->State(page.record) ==
+          layout::StateWord::Make(layout::PageState::kLive, page.generation) &&
+      stock->LivingOwner(page.record) == &client) {
+    const catalogue::Writer::StoredKey stored = stock->writer().KeyOf(page.record);
+    if (stored.name_space == client.name_space.text() && stored.key == entry.key) {
+      return {RegisterOutcome::kRegistered, page.generation};
+    }
+  }
+  ++core_->counters.stale;
+  return {RegisterOutcome::kStale, Generation(0)};
+}
+
+}  // namespace maru::engine

@@ -1,0 +1,39 @@
+// Stores: a granted page becomes its key's. Entry by entry, in order; what one entry is answered
+// does not change what another is.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/core.h"
+#include "engine/evict.h"
+#include "engine/grant.h"
+#include "wire/messages.h"
+
+namespace maru::engine {
+
+class Registration {
+ public:
+  Registration(Core* core, Evictor* evictor, Granting* granting)
+      : core_(core), evictor_(evictor), granting_(granting) {}
+
+  Status Register(Client* client, const wire::RegisterRequest& request, wire::RegisterReply* reply);
+
+ private:
+  struct Use {  // of a key, by this request
+    Stock* stock = nullptr;
+    RecordNumber record{0};
+  };
+
+  wire::RegisterReply::Item RegisterOne(Client* client, const wire::RegisterEntry& entry,
+                                        std::vector<Use>* uses);
+  // For a page that is not granted to the client in that life.
+  wire::RegisterReply::Item AnswerStale(const Client& client, const wire::RegisterEntry& entry);
+  wire::RegisterReply::Item AnswerDuplicate(Client* client, Stock* stock, RecordNumber record);
+
+  Core* core_;
+  Evictor* evictor_;
+  Granting* granting_;
+};
+
+}  // namespace maru::engine

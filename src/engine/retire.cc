@@ -1,0 +1,179 @@
+#include "engine/retire.h"
+
+#include <unordered_map>
+
+#include "base/check.h"
+#include "catalogue/key.h"
+
+namespace maru::engine {
+
+using layout::PageState;
+
+namespace {
+
+// Pins that came over a wire that names no client.
+bool GloballyPinned(const Stock& stock, RecordNumber record) {
+  const layout::PageRecord* const page = stock.pool().view().Record(record);
+  // Relaxed: this process wrote it.
+  return page->global_pins.load(std::memory_order_relaxed) != 0;
+}
+
+bool Spares(Cause cause, bool leased, bool pinned) {
+  switch (cause) {
+    case Cause::kDelete: return pinned;
+    case Cause::kEvict: return pinned || leased;
+    case Cause::kSecondKey: return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool Retirement::OnHold(const Stock& stock, RecordNumber record) const {
+  const layout::PageRecord* const page = stock.pool().view().Record(record);
+  // Relaxed: this process wrote it.
+  return page->hold_until_unix_ns.load(std::memory_order_relaxed) > core_->NowUnix();
+}
+
+void Retirement::Retire(std::span<Target> targets, Cause cause) {
+  std::vector<Target*> in_pool;
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    in_pool.clear();
+    for (Target& target : targets) {
+      if (target.stock == stock.get()) in_pool.push_back(&target);
+    }
+    if (!in_pool.empty()) RetireIn(stock.get(), in_pool, cause);
+  }
+}
+
+void Retirement::RetireIn(Stock* stock, std::span<Target*> targets, Cause cause) {
+  LeaseScan scan(targets.size());
+  for (const Target* target : targets) {
+    scan.Add(target->record, stock->State(target->record).generation());
+    stock->Retire(target->record);
+  }
+  // Begins after every RETIRING is published: a reader whose slot it misses sees RETIRING when it
+  // reads the state word again, and asks.
+  scan.Run(stock->pool().leases());
+  ++core_->counters.lease_scans;
+
+  std::vector<Target*> condemned;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    Target* const target = targets[i];
+    const bool pinned = scan.Pinned(i) || GloballyPinned(*stock, target->record);
+    if (Spares(cause, scan.Leased(i), pinned)) {
+      stock->Revert(target->record);
+      target->fate = Target::Fate::kSpared;
+      continue;
+    }
+    stock->Condemn(target->record);
+    target->fate = Target::Fate::kCondemned;
+    condemned.push_back(target);
+  }
+  if (!condemned.empty()) FreeUnheld(stock, condemned);
+}
+
+void Retirement::FreeUnheld(Stock* stock, std::span<Target*> targets) {
+  LeaseScan scan(targets.size());
+  for (const Target* target : targets) {
+    scan.Add(target->record, stock->State(target->record).generation());
+  }
+  // Begins after every CONDEMNED is published: from then on no reader comes to hold the page.
+  scan.Run(stock->pool().leases());
+  ++core_->counters.lease_scans;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (scan.Leased(i) || OnHold(*stock, targets[i]->record)) continue;
+    stock->Free(targets[i]->record);
+    targets[i]->fate = Target::Fate::kFreed;
+  }
+}
+
+uint32_t Retirement::Reap(Stock* stock) {
+  const uint64_t waiting = stock->counts().condemned;
+  if (waiting == 0) return 0;
+  std::vector<Target> targets;
+  targets.reserve(std::min<uint64_t>(waiting, kReapMax));
+  RecordNumber record = stock->lists().Front(stock->condemned());
+  for (; record.value() != 0 && targets.size() < kReapMax; record = stock->lists().Next(record)) {
+    targets.push_back({stock, record, Target::Fate::kCondemned});
+  }
+  std::vector<Target*> pointers;
+  for (Target& target : targets) pointers.push_back(&target);
+  FreeUnheld(stock, pointers);
+  uint32_t freed = 0;
+  for (const Target& target : targets) {
+    if (target.fate == Target::Fate::kFreed) {
+      ++freed;
+    } else {
+      stock->KeepCondemned(target.record);
+    }
+  }
+  return freed;
+}
+
+Status Retirement::Delete(const Client& client, const wire::DeleteRequest& request,
+                          wire::DeleteReply* reply) {
+  struct Asked {
+    size_t target = 0;
+    bool found = false, first = false;
+  };
+  std::vector<Target> targets;
+  std::vector<Asked> asked(request.keys.size());
+  std::unordered_map<uint64_t, size_t> by_page;  // a key that is named twice is one target
+  for (size_t i = 0; i < request.keys.size(); ++i) {
+    Core::Hit hit;
+    if (!catalogue::CheckKey(request.keys[i]).ok()) continue;  // no such key can be there
+    if (!core_->Find(catalogue::MakeKeyRef(client.name_space, request.keys[i]), &hit)) continue;
+    const uint64_t page = uint64_t{hit.stock->index().value()} << 32 | hit.record.value();
+    const auto [at, first] = by_page.emplace(page, targets.size());
+    if (first) targets.push_back({hit.stock, hit.record, Target::Fate::kSpared});
+    asked[i] = {at->second, true, first};
+  }
+  Retire(targets, Cause::kDelete);
+
+  Counters& counters = core_->counters;
+  reply->outcomes.resize(request.keys.size());
+  for (size_t i = 0; i < asked.size(); ++i) {
+    const bool spared = asked[i].found && targets[asked[i].target].fate == Target::Fate::kSpared;
+    if (spared) {
+      reply->outcomes[i] = wire::DeleteOutcome::kPinned;
+      ++counters.delete_pinned;
+    } else if (asked[i].first) {
+      reply->outcomes[i] = wire::DeleteOutcome::kDeleted;
+      ++counters.deleted;
+    } else {
+      reply->outcomes[i] = wire::DeleteOutcome::kMissing;
+      ++counters.delete_missing;
+    }
+  }
+  return OkStatus();
+}
+
+Status Retirement::Free(Client* client, const wire::FreeRequest& request, wire::FreeReply* reply) {
+  const wire::PageRef& page = request.page;
+  reply->outcome = wire::FreeOutcome::kStale;
+  if (Stock* const stock = core_->GrantedStock(page, *client)) {
+    stock->GiveBack(page.record, client);
+    ++core_->counters.pages_given_back;
+    reply->outcome = wire::FreeOutcome::kFreed;
+    return OkStatus();
+  }
+  Stock* const stock = core_->StockOf(page);
+  if (stock == nullptr) return OkStatus();
+  if (stock->State(page.record) != layout::StateWord::Make(PageState::kLive, page.generation)) {
+    return OkStatus();
+  }
+  // Whoever names a life of a page has stored it or read it; a key of another namespace is neither.
+  const bool own = stock->LivingOwner(page.record) == client;
+  if (!own && stock->writer().KeyOf(page.record).name_space != client->name_space.text()) {
+    return OkStatus();
+  }
+  Target target{stock, page.record, Target::Fate::kSpared};
+  Retire(std::span(&target, 1), Cause::kDelete);
+  const bool spared = target.fate == Target::Fate::kSpared;
+  ++(spared ? core_->counters.delete_pinned : core_->counters.deleted);
+  reply->outcome = spared ? wire::FreeOutcome::kPinned : wire::FreeOutcome::kFreed;
+  return OkStatus();
+}
+
+}  // namespace maru::engine

@@ -1,0 +1,54 @@
+// How a key's life ends: RETIRING for a batch, one scan of the lease areas, back to LIVE or
+// CONDEMNED, one more scan, FREE where nobody holds the bytes. All of it within one step, so nobody
+// is answered on the base of RETIRING.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/ids.h"
+#include "engine/core.h"
+#include "engine/lease_scan.h"
+#include "wire/messages.h"
+
+namespace maru::engine {
+
+enum class Cause : uint8_t {
+  kDelete,     // spares what is pinned
+  kEvict,      // spares what is pinned or leased
+  kSecondKey,  // spares nothing: the key lives on in another pool
+};
+
+struct Target {
+  enum class Fate : uint8_t { kSpared, kCondemned, kFreed };
+  Stock* stock = nullptr;
+  RecordNumber record{0};
+  Fate fate = Fate::kSpared;
+};
+
+class Retirement {
+ public:
+  // Condemned pages looked at in one pass.
+  static constexpr uint32_t kReapMax = 64 * 1024;
+
+  explicit Retirement(Core* core) : core_(core) {}
+
+  // REQUIRES: each target is LIVE, none is named twice.
+  void Retire(std::span<Target> targets, Cause cause);
+  // Frees condemned pages that nobody holds any more. Returns how many.
+  uint32_t Reap(Stock* stock);
+
+  Status Delete(const Client& client, const wire::DeleteRequest& request, wire::DeleteReply* reply);
+  Status Free(Client* client, const wire::FreeRequest& request, wire::FreeReply* reply);
+
+ private:
+  void RetireIn(Stock* stock, std::span<Target*> targets, Cause cause);
+  void FreeUnheld(Stock* stock, std::span<Target*> targets);
+  // The bytes of a condemned page were told to a reader that holds no lease.
+  bool OnHold(const Stock& stock, RecordNumber record) const;
+
+  Core* core_;
+};
+
+}  // namespace maru::engine

@@ -1,0 +1,311 @@
+#include "engine/stock.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/check.h"
+
+namespace maru::engine {
+
+using layout::PageState;
+
+Stock::Stock(pool::Pool* pool, PoolIndex index, Clients* clients, uint64_t quarantine_ns)
+    : pool_(pool),
+      index_(index),
+      clients_(clients),
+      quarantine_ns_(quarantine_ns),
+      recency_(pool->view(), &lists_),
+      condemned_(lists_.New()),
+      quarantined_(lists_.New()) {}
+
+// --- What is there.
+
+const layout::PageRecord& Stock::Record(RecordNumber record) const {
+  const layout::PageRecord* const page = pool_->view().Record(record);
+  MARU_CHECK(page != nullptr) << "record " << record << " in " << pool_->name();
+  return *page;
+}
+
+bool Stock::Known(RecordNumber record) const {
+  // Relaxed: this process is the one that stores it.
+  const uint64_t end = pool_->view().root().record_high.load(std::memory_order_relaxed);
+  return record.value() != 0 && record.value() < end && pool_->view().Record(record) != nullptr &&
+         State(record).state() != PageState::kAbsent;
+}
+
+ClassIndex Stock::ClassOf(RecordNumber record) const {
+  // Relaxed: this process wrote it, or validated it when it opened the pool.
+  const uint64_t slot = Record(record).region_slot.load(std::memory_order_relaxed);
+  MARU_DCHECK(slot < class_of_region_.size());
+  return class_of_region_[static_cast<uint32_t>(slot)];
+}
+
+std::optional<ClassIndex> Stock::FindClass(uint64_t page_bytes) const {
+  const auto found = by_page_bytes_.find(page_bytes);
+  if (found == by_page_bytes_.end()) return std::nullopt;
+  return found->second;
+}
+
+Client* Stock::LivingOwner(RecordNumber record) const {
+  // Relaxed: as above. The upper half is reserved.
+  const uint64_t owner = Record(record).owner.load(std::memory_order_relaxed);
+  return clients_->ById(index_, ClientId(static_cast<uint32_t>(owner)));
+}
+
+// --- Regions.
+
+ClassIndex Stock::AddClass(uint64_t page_bytes) {
+  const ClassIndex index(static_cast<uint32_t>(classes_.size()));
+  SizeClass added;
+  added.page_bytes = page_bytes;
+  added.free = lists_.New();
+  MARU_CHECK_NE(added.free.value(), 0u);
+  classes_.push_back(added);
+  recency_.AddClass();
+  by_page_bytes_.emplace(page_bytes, index);
+  return index;
+}
+
+void Stock::AdoptRegion(const pool::Pool::PageRegion& region) {
+  const auto known = FindClass(region.page_bytes);
+  const ClassIndex size_class = known.has_value() ? *known : AddClass(region.page_bytes);
+  if (class_of_region_.size() <= region.slot.value()) {
+    class_of_region_.resize(region.slot.value() + 1);
+  }
+  class_of_region_[region.slot.value()] = size_class;
+  lists_.Cover(RecordNumber(region.first_record.value() + region.page_count));
+  classes_[size_class.value()].pages += region.page_count;
+  counts_.pages += region.page_count;
+}
+
+Status Stock::Cut(uint64_t page_bytes, uint64_t wanted_bytes) {
+  if (!FindClass(page_bytes).has_value() && classes_.size() >= kPageSizesMax) {
+    return ResourceExhausted(pool_->name() + " has pages of " + std::to_string(kPageSizesMax) +
+                             " sizes already, none of them of " + std::to_string(page_bytes) +
+                             " bytes");
+  }
+  MARU_ASSIGN_OR_RETURN(const pool::Pool::PageRegion region,
+                        pool_->CutPages(page_bytes, wanted_bytes));
+  AdoptRegion(region);
+  for (uint32_t i = 0; i < region.page_count; ++i) {
+    const RecordNumber record(region.first_record.value() + i);
+    if (State(record).state() == PageState::kWorn) {
+      ++counts_.worn;
+    } else {
+      EnterFree(record, End::kBack);
+    }
+  }
+  return OkStatus();
+}
+
+// --- Clients.
+
+void Stock::Welcome(Client* client) {
+  Client::Holding& holding = client->pools[index_.value()];
+  holding.granted = lists_.New();
+  holding.settled = lists_.New();
+  MARU_CHECK(holding.granted.value() != 0 && holding.settled.value() != 0);
+}
+
+void Stock::Forget(Client* client) {
+  Client::Holding& holding = client->pools[index_.value()];
+  MARU_CHECK_EQ(holding.granted_pages, 0u);
+  lists_.Delete(holding.granted);
+  lists_.Delete(holding.settled);
+  recency_.OwnerDied(client->id);
+}
+
+void Stock::Settled(RecordNumber record, Client* client) {
+  lists_.Remove(record);
+  lists_.PushBack(client->pools[index_.value()].settled, record);
+}
+
+void Stock::EndSettlement(Client* client) {
+  Client::Holding& holding = client->pools[index_.value()];
+  lists_.Append(holding.settled, holding.granted);
+}
+
+// --- The two halves of a transition beside the record: list and counts.
+
+void Stock::EnterFree(RecordNumber record, End end) {
+  SizeClass& size_class = classes_[ClassOf(record).value()];
+  if (end == End::kFront) {
+    lists_.PushFront(size_class.free, record);
+  } else {
+    lists_.PushBack(size_class.free, record);
+  }
+  ++size_class.free_pages;
+  ++counts_.free;
+}
+
+void Stock::LeaveFree(RecordNumber record) {
+  lists_.Remove(record);
+  --classes_[ClassOf(record).value()].free_pages;
+  --counts_.free;
+}
+
+void Stock::EnterGranted(RecordNumber record, Client* client) {
+  lists_.PushBack(client->GrantedList(index_), record);
+  ++client->pools[index_.value()].granted_pages;
+  client->granted_bytes += PageBytes(record);
+  ++counts_.granted;
+}
+
+void Stock::LeaveGranted(RecordNumber record, Client* client) {
+  lists_.Remove(record);
+  --client->pools[index_.value()].granted_pages;
+  client->granted_bytes -= PageBytes(record);
+  --counts_.granted;
+}
+
+void Stock::EnterQuarantine(RecordNumber record, uint64_t now_ns) {
+  lists_.PushBack(quarantined_, record);
+  const uint64_t at_ns = now_ns + quarantine_ns_;
+  if (endings_.empty() || endings_.back().at_ns != at_ns) endings_.push_back({at_ns, 0});
+  ++endings_.back().pages;
+  ++counts_.quarantined;
+}
+
+void Stock::EnterLive(RecordNumber record) {
+  SizeClass& size_class = classes_[ClassOf(record).value()];
+  ++size_class.live_pages;
+  ++counts_.live;
+  if (Client* const owner = LivingOwner(record)) {
+    owner->live_bytes += size_class.page_bytes;
+    ++owner->live_pages;
+  }
+}
+
+void Stock::LeaveLive(RecordNumber record) {
+  Hide(record);
+  SizeClass& size_class = classes_[ClassOf(record).value()];
+  --size_class.live_pages;
+  --counts_.live;
+  if (Client* const owner = LivingOwner(record)) {
+    owner->live_bytes -= size_class.page_bytes;
+    --owner->live_pages;
+  }
+}
+
+void Stock::EnterCondemned(RecordNumber record) {
+  lists_.PushBack(condemned_, record);
+  ++counts_.condemned;
+}
+
+// --- Transitions.
+
+bool Stock::Grant(ClassIndex size_class, Client* client, wire::PageRef* page) {
+  // Each turn takes a page out of the free list.
+  while (!lists_.Empty(Class(size_class).free)) {
+    const RecordNumber record = lists_.Front(Class(size_class).free);
+    Generation generation{0};
+    LeaveFree(record);
+    if (writer().Grant(record, client->slot, &generation)) {
+      EnterGranted(record, client);
+      *page = Ref(record, generation);
+      return true;
+    }
+    ++counts_.worn;
+  }
+  return false;
+}
+
+bool Stock::Renew(RecordNumber record, Client* client, Generation* generation) {
+  if (!writer().Renew(record, generation)) {
+    LeaveGranted(record, client);
+    ++counts_.worn;
+    *generation = Generation(0);
+    return false;
+  }
+  return true;
+}
+
+void Stock::GiveBack(RecordNumber record, Client* client) {
+  LeaveGranted(record, client);
+  writer().GiveBack(record);
+  EnterFree(record, End::kFront);
+}
+
+void Stock::Quarantine(RecordNumber record, Client* client, uint64_t now_ns) {
+  LeaveGranted(record, client);
+  writer().Quarantine(record);
+  EnterQuarantine(record, now_ns);
+}
+
+uint64_t Stock::EndQuarantines(uint64_t now_ns) {
+  while (!endings_.empty() && endings_.front().at_ns <= now_ns) {
+    for (uint64_t i = 0; i < endings_.front().pages; ++i) {
+      const RecordNumber record = lists_.Front(quarantined_);
+      lists_.Remove(record);
+      --counts_.quarantined;
+      writer().EndQuarantine(record);
+      EnterFree(record, End::kBack);
+    }
+    endings_.pop_front();
+  }
+  return endings_.empty() ? 0 : endings_.front().at_ns;
+}
+
+Status Stock::Register(RecordNumber record, Client* client, const catalogue::KeyRef& key,
+                       const catalogue::Writer::Birth& birth) {
+  MARU_RETURN_IF_ERROR(writer().Register(record, key, birth));
+  LeaveGranted(record, client);
+  EnterLive(record);
+  return OkStatus();
+}
+
+ClientId Stock::RecencyOwner(RecordNumber record) const {
+  const Client* const owner = LivingOwner(record);
+  return owner == nullptr ? ClientId(0) : owner->id;
+}
+
+void Stock::Hide(RecordNumber record) {
+  if (!lists_.Linked(record)) return;
+  recency_.Remove(ClassOf(record), RecencyOwner(record), record);
+}
+
+void Stock::Used(RecordNumber record) {
+  Hide(record);
+  recency_.Insert(ClassOf(record), RecencyOwner(record), record);
+}
+
+void Stock::Condemn(RecordNumber record) {
+  LeaveLive(record);
+  writer().Condemn(record);
+  EnterCondemned(record);
+}
+
+void Stock::Free(RecordNumber record) {
+  lists_.Remove(record);
+  --counts_.condemned;
+  writer().Free(record);
+  EnterFree(record, End::kFront);
+}
+
+void Stock::KeepCondemned(RecordNumber record) {
+  lists_.Remove(record);
+  lists_.PushBack(condemned_, record);
+}
+
+void Stock::Adopt(RecordNumber record, uint64_t now_ns) {
+  const layout::StateWord word = State(record);
+  switch (word.state()) {
+    case PageState::kFree: return EnterFree(record, End::kBack);
+    case PageState::kGranted:
+      if (Client* const client = clients_->BySlot(index_, word.client())) {
+        return EnterGranted(record, client);
+      }
+      writer().Quarantine(record);
+      return EnterQuarantine(record, now_ns);
+    case PageState::kQuarantined: return EnterQuarantine(record, now_ns);
+    case PageState::kLive: EnterLive(record); return Used(record);
+    case PageState::kCondemned: return EnterCondemned(record);
+    case PageState::kWorn: ++counts_.worn; return;
+    case PageState::kAbsent:
+    case PageState::kRetiring: break;  // the writer reverts RETIRING before this
+  }
+  MARU_CHECK(false) << "record " << record << " in " << pool_->name() << " is in state "
+                    << word.state();
+}
+
+}  // namespace maru::engine

@@ -1,0 +1,141 @@
+// The pages of one pool as the engine keeps them: which list each lies in, and how many there are
+// of each kind. A transition of a page goes through here, so that record, list and counts change
+// together; what may change when is decided above.
+//
+// Single-threaded.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/ids.h"
+#include "catalogue/key.h"
+#include "catalogue/writer.h"
+#include "engine/clients.h"
+#include "engine/engine.h"
+#include "engine/page_lists.h"
+#include "engine/recency.h"
+#include "layout/state_word.h"
+#include "pool/pool.h"
+#include "wire/messages.h"
+
+namespace maru::engine {
+
+class Stock {
+ public:
+  // Page sizes that a pool is cut into at most.
+  static constexpr uint32_t kPageSizesMax = 1024;
+
+  struct SizeClass {
+    uint64_t page_bytes = 0;
+    PageLists::Id free{0};
+    uint64_t pages = 0, free_pages = 0, live_pages = 0;
+  };
+
+  // REQUIRES: pool and clients outlive this.
+  Stock(pool::Pool* pool, PoolIndex index, Clients* clients, uint64_t quarantine_ns);
+
+  pool::Pool& pool() const { return *pool_; }
+  catalogue::Writer& writer() const { return pool_->writer(); }
+  PoolIndex index() const { return index_; }
+
+  // --- What is there.
+  // False for a number from outside that no page has.
+  bool Known(RecordNumber record) const;
+  layout::StateWord State(RecordNumber record) const { return writer().State(record); }
+  // REQUIRES: a page was cut for the record.
+  ClassIndex ClassOf(RecordNumber record) const;
+  uint64_t PageBytes(RecordNumber record) const { return Class(ClassOf(record)).page_bytes; }
+  const SizeClass& Class(ClassIndex index) const { return classes_[index.value()]; }
+  const std::vector<SizeClass>& classes() const { return classes_; }
+  std::optional<ClassIndex> FindClass(uint64_t page_bytes) const;
+  const Engine::PoolCounts& counts() const { return counts_; }
+  const PageLists& lists() const { return lists_; }
+  PageLists::Id condemned() const { return condemned_; }
+  PageLists::Id quarantined() const { return quarantined_; }
+  const Recency& recency() const { return recency_; }
+  // nullptr when the client that registered the key is dead.
+  Client* LivingOwner(RecordNumber record) const;
+  wire::PageRef Ref(RecordNumber record, Generation generation) const {
+    return {index_, record, generation};
+  }
+
+  // --- Regions. ResourceExhausted: no room for a page, or too many page sizes.
+  Status Cut(uint64_t page_bytes, uint64_t wanted_bytes);
+
+  // --- Clients. A client's lists; REQUIRES for Forget: nothing is granted to it.
+  void Welcome(Client* client);
+  void Forget(Client* client);
+  // The settlement under way has named the page, which is granted to the client; at its end what it
+  // has named is granted like any other.
+  void Settled(RecordNumber record, Client* client);
+  void EndSettlement(Client* client);
+
+  // --- Transitions. REQUIRES: the page is in the state they start from, and granted to the client
+  // that is named.
+  // The next free page of the size; false: there is none.
+  bool Grant(ClassIndex size_class, Client* client, wire::PageRef* page);
+  // False: the page is worn and not the client's any more.
+  bool Renew(RecordNumber record, Client* client, Generation* generation);
+  void GiveBack(RecordNumber record, Client* client);
+  void Quarantine(RecordNumber record, Client* client, uint64_t now_ns);
+  // Those whose time is over are free then. Returns when the next one's is, 0: none waits.
+  uint64_t EndQuarantines(uint64_t now_ns);
+  // The page lies in no list until Used() names it: it cannot be evicted in the same step.
+  Status Register(RecordNumber record, Client* client, const catalogue::KeyRef& key,
+                  const catalogue::Writer::Birth& birth);
+  // The LIVE page is the most recently used. REQUIRES: its last_use is the greatest yet.
+  void Used(RecordNumber record);
+  // Takes the LIVE page out of its list, so that it cannot be evicted until Used().
+  void Hide(RecordNumber record);
+  void Retire(RecordNumber record) { writer().Retire(record); }
+  void Revert(RecordNumber record) { writer().Revert(record); }
+  void Condemn(RecordNumber record);
+  void Free(RecordNumber record);
+  // Condemned pages that still wait lie behind those that were not looked at.
+  void KeepCondemned(RecordNumber record);
+
+  // --- At the start of a server: takes the pages over as their records say. LIVE pages are to be
+  // taken over from the least recently used on. A page granted to nobody is quarantined.
+  void AdoptRegion(const pool::Pool::PageRegion& region);
+  void Adopt(RecordNumber record, uint64_t now_ns);
+
+  uint64_t heap_bytes() const { return lists_.heap_bytes(); }
+
+ private:
+  struct Ending {  // of quarantines that began together
+    uint64_t at_ns = 0;
+    uint64_t pages = 0;
+  };
+
+  enum class End : uint8_t { kFront, kBack };
+  void EnterFree(RecordNumber record, End end);
+  void LeaveFree(RecordNumber record);
+  void EnterGranted(RecordNumber record, Client* client);
+  void LeaveGranted(RecordNumber record, Client* client);
+  void EnterQuarantine(RecordNumber record, uint64_t now_ns);
+  void EnterLive(RecordNumber record);
+  void LeaveLive(RecordNumber record);
+  void EnterCondemned(RecordNumber record);
+  ClassIndex AddClass(uint64_t page_bytes);
+  const layout::PageRecord& Record(RecordNumber record) const;
+  ClientId RecencyOwner(RecordNumber record) const;  // 0: dead
+
+  pool::Pool* pool_;
+  PoolIndex index_;
+  Clients* clients_;
+  uint64_t quarantine_ns_;
+  PageLists lists_;
+  Recency recency_;
+  PageLists::Id condemned_, quarantined_;
+  std::deque<Ending> endings_;  // of the pages in quarantined_, in its order
+  std::vector<SizeClass> classes_;
+  std::map<uint64_t, ClassIndex> by_page_bytes_;
+  std::vector<ClassIndex> class_of_region_;  // by region slot
+  Engine::PoolCounts counts_;
+};
+
+}  // namespace maru::engine
