@@ -1,5 +1,7 @@
 #include "engine/register.h"
 
+#include <array>
+
 #include "catalogue/key.h"
 
 namespace maru::engine {
@@ -11,8 +13,15 @@ Status Registration::Register(Client* client, const wire::RegisterRequest& reque
   std::vector<Use> uses;
   uses.reserve(request.entries.size());
   reply->items.reserve(request.entries.size());
-  for (const wire::RegisterEntry& entry : request.entries) {
-    reply->items.push_back(RegisterOne(client, entry, &uses));
+  std::array<catalogue::KeyRef, kAhead> keys;
+  const std::vector<wire::RegisterEntry>& entries = request.entries;
+  for (size_t i = 0; i < entries.size() + kAhead; ++i) {
+    // Before its place in the ring is overwritten.
+    if (i >= kAhead) {
+      const size_t entry = i - kAhead;
+      reply->items.push_back(RegisterOne(client, entries[entry], keys[entry % kAhead], &uses));
+    }
+    if (i < entries.size()) keys[i % kAhead] = Prepare(*client, entries[i]);
   }
   // The pages that the next stores need ride along, so that a store is one round trip. A cache that
   // is full has none free as a rule: then one batch of keys goes for them now rather than for a
@@ -32,8 +41,17 @@ Status Registration::Register(Client* client, const wire::RegisterRequest& reque
   return OkStatus();
 }
 
+catalogue::KeyRef Registration::Prepare(const Client& client, const wire::RegisterEntry& entry) {
+  // A key over the limit is refused in its turn and has no hash.
+  if (!catalogue::CheckKey(entry.key).ok()) return {};
+  const catalogue::KeyRef key = catalogue::MakeKeyRef(client.name_space, entry.key);
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) stock->writer().Prefetch(key);
+  return key;
+}
+
 wire::RegisterReply::Item Registration::RegisterOne(Client* client,
                                                     const wire::RegisterEntry& entry,
+                                                    const catalogue::KeyRef& key,
                                                     std::vector<Use>* uses) {
   Stock* const stock = core_->GrantedStock(entry.page, *client);
   if (stock == nullptr) return AnswerStale(*client, entry);
@@ -45,7 +63,6 @@ wire::RegisterReply::Item Registration::RegisterOne(Client* client,
     return rejected;
   }
 
-  const catalogue::KeyRef key = catalogue::MakeKeyRef(client->name_space, entry.key);
   Core::Hit there;
   if (core_->Find(key, &there)) {
     there.stock->Hide(there.record);

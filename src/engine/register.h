@@ -25,8 +25,12 @@ class Registration {
     RecordNumber record{0};
   };
 
+  // Entries whose keys are hashed and looked for ahead, so that their cache misses overlap.
+  static constexpr size_t kAhead = 16;
+
+  catalogue::KeyRef Prepare(const Client& client, const wire::RegisterEntry& entry);
   wire::RegisterReply::Item RegisterOne(Client* client, const wire::RegisterEntry& entry,
-                                        std::vector<Use>* uses);
+                                        const catalogue::KeyRef& key, std::vector<Use>* uses);
   // For a page that is not granted to the client in that life.
   wire::RegisterReply::Item AnswerStale(const Client& client, const wire::RegisterEntry& entry);
   wire::RegisterReply::Item AnswerDuplicate(Client* client, Stock* stock, RecordNumber record);

@@ -88,12 +88,7 @@ Status Stock::Cut(uint64_t page_bytes, uint64_t wanted_bytes) {
                         pool_->CutPages(page_bytes, wanted_bytes));
   AdoptRegion(region);
   for (uint32_t i = 0; i < region.page_count; ++i) {
-    const RecordNumber record(region.first_record.value() + i);
-    if (State(record).state() == PageState::kWorn) {
-      ++counts_.worn;
-    } else {
-      EnterFree(record, End::kBack);
-    }
+    EnterFree(RecordNumber(region.first_record.value() + i), End::kBack);
   }
   return OkStatus();
 }
@@ -128,6 +123,11 @@ void Stock::EndSettlement(Client* client) {
 // --- The two halves of a transition beside the record: list and counts.
 
 void Stock::EnterFree(RecordNumber record, End end) {
+  // The writer makes a page WORN that would become FREE at its last generation.
+  if (State(record).state() == PageState::kWorn) {
+    ++counts_.worn;
+    return;
+  }
   SizeClass& size_class = classes_[ClassOf(record).value()];
   if (end == End::kFront) {
     lists_.PushFront(size_class.free, record);
@@ -290,7 +290,8 @@ void Stock::KeepCondemned(RecordNumber record) {
 void Stock::Adopt(RecordNumber record, uint64_t now_ns) {
   const layout::StateWord word = State(record);
   switch (word.state()) {
-    case PageState::kFree: return EnterFree(record, End::kBack);
+    case PageState::kFree:
+    case PageState::kWorn: return EnterFree(record, End::kBack);
     case PageState::kGranted:
       if (Client* const client = clients_->BySlot(index_, word.client())) {
         return EnterGranted(record, client);
@@ -300,7 +301,6 @@ void Stock::Adopt(RecordNumber record, uint64_t now_ns) {
     case PageState::kQuarantined: return EnterQuarantine(record, now_ns);
     case PageState::kLive: EnterLive(record); return Used(record);
     case PageState::kCondemned: return EnterCondemned(record);
-    case PageState::kWorn: ++counts_.worn; return;
     case PageState::kAbsent:
     case PageState::kRetiring: break;  // the writer reverts RETIRING before this
   }

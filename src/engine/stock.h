@@ -112,7 +112,7 @@ class Stock {
   };
 
   enum class End : uint8_t { kFront, kBack };
-  void EnterFree(RecordNumber record, End end);
+  void EnterFree(RecordNumber record, End end);  // or WORN, if that is what the page became
   void LeaveFree(RecordNumber record);
   void EnterGranted(RecordNumber record, Client* client);
   void LeaveGranted(RecordNumber record, Client* client);
