@@ -1,12 +1,16 @@
 // The server's side of the lease areas of one pool: which blocks are whose, and what their clients
 // wrote there. Nothing found in a client's block is trusted: each value is bounds-checked.
 //
-// Single-threaded, the server's.
+// What a crash leaves: a client is in the client table with all of its blocks, or not at all (its
+// blocks are named before its record is, and the record goes after they do).
+//
+// Single-threaded, the server's; clients write their blocks beside it.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,25 +25,39 @@ namespace maru::catalogue {
 
 class LeaseAreas {
  public:
-  // Reads the directories of all lease regions and the client table. DataLoss when a directory
-  // names a client that the table does not, or a block twice: such blocks are dropped and told.
+  // REQUIRES: base is the pool mapped read-write, of a valid superblock; the server's lock is held;
+  // `space` outlives this.
+  // Reads the directories of all lease regions and the client table. Blocks of a client that the
+  // table does not name are what a crash left, and become free. Blocks that no server names like
+  // that (an impossible owner, one block of a client twice, one behind a gap) become free too and
+  // are told by dropped(). DataLoss: the region table or a client's record is impossible.
   static Result<std::unique_ptr<LeaseAreas>> Open(std::byte* base, uint64_t bytes,
                                                   SpaceSource* space);
   ~LeaseAreas();
+  LeaseAreas(const LeaseAreas&) = delete;
+  LeaseAreas& operator=(const LeaseAreas&) = delete;
+
+  // What Open dropped because of damage, a line each; at most kDroppedLinesMax of them.
+  static constexpr size_t kDroppedLinesMax = 64;
+  const std::vector<std::string>& dropped() const;
 
   // A client in the client table and its first blocks (header and one block of slots), zeroed.
   struct Identity {
     ClientId id{0};
     uint32_t pid = 0;
     uint32_t uid = 0;
-    std::string_view label;
+    std::string_view label = {};  // kept up to 63 bytes, and up to the first zero byte
     uint64_t budget_bytes = 0;
     uint64_t attached_unix_ns = 0;
   };
+  // ResourceExhausted when the pool has no room: nothing has changed. REQUIRES: the slot is free,
+  // the id is not 0.
   Status AddClient(ClientSlot slot, const Identity& identity);
-  // ResourceExhausted beyond kLeaseBlocksPerClientMax or when the pool is full.
+  // One more block of slots. ResourceExhausted beyond kLeaseBlocksPerClientMax or when the pool is
+  // full. REQUIRES: the slot is a client's.
   Result<uint64_t> AddBlock(ClientSlot slot);
-  // The client is dead: its leases and pins end, its blocks are free, its slot is free.
+  // The client is dead: its leases and pins end, its blocks are free, its slot is free. Nothing for
+  // a slot without a client.
   void DropClient(ClientSlot slot);
 
   // Offsets of the client's blocks, by ordinal.
@@ -47,16 +65,23 @@ class LeaseAreas {
   std::vector<ClientSlot> Clients() const;
   const layout::ClientRecord& Record(ClientSlot slot) const;
 
-  // Every filled slot up to each client's high-water mark, read seq_cst.
+  // Every filled slot up to each client's high-water mark, read seq_cst: after Writer::Retire, a
+  // reader whose slot is not met here meets RETIRING. Words that name no record or generation are
+  // passed over.
   void Scan(const std::function<void(ClientSlot, layout::SlotWord)>& visit) const;
-  // Touches since the last drain, oldest first; what the ring has overwritten is lost.
+  // Touches since the last drain, oldest first; what the ring has overwritten is lost. At most
+  // kTouchRingEntries; numbers of no record are passed over.
   void DrainTouches(ClientSlot slot, const std::function<void(RecordNumber)>& visit);
 
+  // The first four are what the client says, unchecked.
   struct Counts {
     uint64_t free_pages = 0, pending_pages = 0, held_pages = 0, last_request = 0;
     uint64_t leases = 0, pins = 0;
   };
   Counts ReadCounts(ClientSlot slot) const;
+
+  // Bytes of the pool that lease regions take.
+  uint64_t bytes() const;
 
  private:
   class Impl;

@@ -1,4 +1,4 @@
-// The writer's publication points by name, in one list, so that the crash tests can tell whether
+// The server's publication points by name, in two lists, so that the crash tests can tell whether
 // they came to every one of them.
 #pragma once
 
@@ -45,6 +45,17 @@ inline constexpr std::string_view kAllOfWriter[] = {
     kTextCarved,   kText,       kFields,     kIndexed,     kLive,        kRetiring,
     kReverted,     kCondemned,  kUnindexed,  kTextFreed,   kFreed,       kIndexCarved,
     kTableCleared, kDescriptor, kTableWord,  kEntryCopied, kEntryMoved,  kRecoveredRecord,
+};
+
+inline constexpr std::string_view kLeasesCarved = "leases:carved";
+inline constexpr std::string_view kClientFields = "leases:client-fields";
+inline constexpr std::string_view kBlockNamed = "leases:block-named";
+inline constexpr std::string_view kClientNamed = "leases:client-named";
+inline constexpr std::string_view kBlockUnnamed = "leases:block-unnamed";
+inline constexpr std::string_view kClientFreed = "leases:client-freed";
+
+inline constexpr std::string_view kAllOfLeaseAreas[] = {
+    kLeasesCarved, kClientFields, kBlockNamed, kClientNamed, kBlockUnnamed, kClientFreed,
 };
 
 }  // namespace maru::catalogue::points
