@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "layout/frame.h"
 #include "layout/superblock.h"
 #include "maru/status.h"
 
@@ -50,6 +51,12 @@ inline constexpr uint32_t kPageRefWireBytes = 12;  // pool u32, record u32, gene
 // Bounds of lists in one message; larger work is sent in several.
 inline constexpr uint32_t kKeysPerMessageMax = 4096;
 inline constexpr uint32_t kPagesPerMessageMax = 8192;
+inline constexpr uint32_t kServerVersionBytesMax = 64;
+inline constexpr uint32_t kStatusTextBytesMax = 4096;  // longer ones are cut by the encoder
+inline constexpr uint32_t kJsonBytesMax = layout::kPayloadBytesMax - 64;
+// Lease blocks of one client over all its pools, since the attach reply lists them all. The server
+// refuses to add one beyond it.
+inline constexpr uint32_t kLeaseBlocksPerAttachMax = 32'000;
 
 struct AttachRequest {
   uint32_t protocol_version = 0;
