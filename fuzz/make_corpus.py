@@ -63,7 +63,72 @@ def region_table_seeds():
     }
 
 
-SEEDS = {"superblock": superblock_seeds, "region_table": region_table_seeds}
+def frame(number, payload, reply=False):
+    kind = number | (0x8000 if reply else 0)
+    return struct.pack("<IHHIIQQ", 0x5552414D, kind, 0, len(payload), 0, 7, 9) + payload
+
+
+def text(chars):
+    return struct.pack("<I", len(chars)) + chars
+
+
+def pages(count):
+    head = struct.pack("<I", count)
+    return head + b"".join(struct.pack("<III", i % 16, i + 1, i + 2) for i in range(count))
+
+
+def frame_request_seeds():
+    keys = struct.pack("<I", 3) + text(b"") + text(b"key") + text(b"k" * 100)
+    seeds = {name: dump("frame.md", name + "-request") for name in ("attach", "grant", "register")}
+    other = bytearray(seeds["attach"])
+    other[32] = 2
+    return seeds | {
+        "attach_other_version": bytes(other),
+        "settle": frame(2, b"\1" + pages(3)),
+        "give_back": frame(5, pages(2)),
+        "free": frame(6, pages(1)[4:]),
+        "resolve": frame(7, pages(1)),
+        "find": frame(8, keys),
+        "delete": frame(9, keys),
+        "grow_leases": frame(10, struct.pack("<II", 15, 3)),
+        "ping": frame(11, b""),
+        "inspect": frame(12, struct.pack("<BQ", 3, 5)),
+        "list": frame(13, struct.pack("<QI", 5, 100) + text(b"prefix")),
+        "audit": frame(14, b"\1"),
+        "unpin": frame(15, keys),
+        "lying_count": frame(8, struct.pack("<I", 4096) + text(b"key")),
+        "short": frame(8, keys)[:-1],
+    }
+
+
+def frame_reply_seeds():
+    names = ("attach-reply", "grant-reply", "register-reply", "error-reply")
+    item = pages(1)[4:] + struct.pack("<Q", 100) + text(b"key")
+    payloads = {
+        "settle": (2, struct.pack("<IBIBI", 2, 1, 5, 3, 0)),
+        "give_back": (5, struct.pack("<I", 2)),
+        "free": (6, b"\2"),
+        "resolve": (7, struct.pack("<IBB", 2, 1, 0)),
+        "find": (8, struct.pack("<I", 2) + b"\1" + pages(1)[4:] + b"\0" + bytes(12)),
+        "delete": (9, struct.pack("<IBBB", 3, 1, 2, 3)),
+        "grow_leases": (10, struct.pack("<III", 2, 0x81, 0x82)),
+        "ping": (11, struct.pack("<Q", 1000)),
+        "inspect": (12, struct.pack("<Q", 5) + text(b'{"pools": []}')),
+        "list": (13, struct.pack("<QI", 5, 2) + item + item),
+        "audit": (14, b"\1" + text(b'{"clean": true}')),
+        "unpin": (15, struct.pack("<IBB", 2, 1, 0)),
+    }
+    seeds = {name.removesuffix("-reply"): dump("frame.md", name) for name in names}
+    seeds |= {name: frame(number, payload, True) for name, (number, payload) in payloads.items()}
+    return seeds | {"lying_count": frame(3, struct.pack("<I", 8192), True)}
+
+
+SEEDS = {
+    "superblock": superblock_seeds,
+    "region_table": region_table_seeds,
+    "frame_request": frame_request_seeds,
+    "frame_reply": frame_reply_seeds,
+}
 
 
 def main():
