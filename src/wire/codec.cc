@@ -71,7 +71,8 @@ static_assert(PayloadBytes(AttachReply{}) + kServerVersionBytesMax +
                   layout::kPoolsMax * kItemBytesMin<AttachedPool> +
                   kLeaseBlocksPerAttachMax * kItemBytesMin<uint64_t> <=
               layout::kPayloadBytesMax);
-static_assert(PayloadBytes(InspectReply{}) + kJsonBytesMax <= layout::kPayloadBytesMax);
+static_assert(sizeof(InspectReply::next_cursor) + kCountBytes + kJsonBytesMax <=
+              layout::kPayloadBytesMax);
 
 enum class Side : uint8_t { kRequest, kReply };
 
