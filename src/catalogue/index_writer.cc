@@ -19,9 +19,12 @@ namespace {
 constexpr uint64_t kCapacityMin = uint64_t{1} << layout::kIndexEntriesLog2Min;
 constexpr uint64_t kCapacityMax = uint64_t{1} << layout::kIndexEntriesLog2Max;
 
-// Filled (entries and tombstones): the next table is prepared; no more empty slots are given out.
+// So many slots filled, with entries and tombstones: the next table is prepared.
 constexpr uint64_t PrepareAt(uint64_t capacity) { return capacity / 4 * 3; }
-constexpr uint64_t FullAt(uint64_t capacity) { return capacity / 8 * 7; }
+// Where that cannot be: no more empty slots are given out. The room between the two is for the
+// tombstones of a table that stays full of entries: inserts find them before they find a gap.
+constexpr uint64_t EntriesMax(uint64_t capacity) { return capacity / 8 * 7; }
+constexpr uint64_t FilledMax(uint64_t capacity) { return capacity / 16 * 15; }
 
 // A next table is at most 5/8 full of entries, so that it takes capacity / 8 inserts before its own
 // successor is prepared: more than the inserts that move its predecessor's slots.
@@ -70,7 +73,8 @@ void IndexWriter::StoreTableWord(uint8_t old_number, uint8_t current_number) {
 Result<uint64_t> IndexWriter::Place(const Hash128& hash) {
   const IndexTable& table = current_.table;
   const uint64_t slot = table.FirstFree(table.Home(hash));
-  const bool full = table.filled() >= FullAt(table.capacity());
+  const bool full = table.entries() >= EntriesMax(table.capacity()) ||
+                    table.filled() >= FilledMax(table.capacity());
   if (slot == IndexTable::kNowhere || (full && table.At(slot).empty())) {
     return ResourceExhausted("the index is full with " + std::to_string(table.entries()) +
                              " keys and the pool has no room for a larger one");

@@ -6,7 +6,7 @@
 //
 // No step is longer than a named number of slots, whatever the size of the tables; carving new room
 // is the exception (the pool reserves it). When there is no room for a next table, inserts go on
-// until 7/8 of the slots are filled, and after that while they find a tombstone.
+// until 7/8 of the slots hold entries.
 //
 // Single-threaded, the writer's.
 #pragma once

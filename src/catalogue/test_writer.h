@@ -1,12 +1,14 @@
-// For tests: a pool in memory with a writer on it that can be closed, killed and opened again, as
-// the server does it.
+// For tests: a pool in memory with a writer on it that can be killed and opened again, as the
+// server does it.
 #pragma once
 
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/check.h"
 #include "catalogue/key.h"
 #include "catalogue/test_pool.h"
@@ -14,19 +16,37 @@
 
 namespace maru::catalogue {
 
+// Zeroed memory for a pool, touched only where it is used: a large pool costs little.
+class LazyMemory {
+ public:
+  static constexpr uint64_t kAlignBytes = 4096;
+  explicit LazyMemory(uint64_t bytes) : room_(std::calloc(1, bytes + kAlignBytes), &std::free) {
+    MARU_CHECK(room_ != nullptr);
+  }
+  std::byte* data() const {
+    const auto address = reinterpret_cast<uintptr_t>(room_.get());
+    return static_cast<std::byte*>(room_.get()) + (AlignUp(address, kAlignBytes) - address);
+  }
+
+ private:
+  std::unique_ptr<void, void (*)(void*)> room_;
+};
+
 class TestWriter {
  public:
   static constexpr uint64_t kPageBytes = 512;
 
-  explicit TestWriter(uint64_t pool_bytes) : pool_({.pool_bytes = pool_bytes}) { Reopen(); }
+  explicit TestWriter(uint64_t pool_bytes)
+      : memory_(pool_bytes), pool_({.pool_bytes = pool_bytes, .memory = memory_.data()}) {
+    Reopen();
+  }
 
   TestPool& pool() { return pool_; }
   Writer& writer() { return *writer_; }
   Writer* operator->() { return writer_.get(); }
   const RecoverySummary& summary() const { return summary_; }
 
-  // The writer's process ends, in order or not: nothing of it is written at its end.
-  void Kill() { writer_.reset(); }
+  // The writer's process ends, in order or not, and the next one starts.
   Status TryOpen(Damage damage = Damage::kRefuse) {
     writer_.reset();
     summary_ = {};
@@ -77,6 +97,7 @@ class TestWriter {
   }
 
  private:
+  LazyMemory memory_;
   TestPool pool_;
   RecoverySummary summary_;
   std::unique_ptr<Writer> writer_;
