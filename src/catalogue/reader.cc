@@ -36,6 +36,12 @@ struct Table {
 struct Tables {
   uint64_t word = 0;
   std::array<Table, 2> in_order;
+
+  // What a key is that is in neither. Without a current table nothing can be said: the server is
+  // building an index and had no room for it beside the old one.
+  FindVerdict absent() const {
+    return in_order[1].count == 0 ? FindVerdict::kAskServer : FindVerdict::kMiss;
+  }
 };
 
 Table OpenTable(const PoolView& view, uint8_t number) {
@@ -219,7 +225,7 @@ FindVerdict Reader::Find(const KeyRef& key, Found* out) const {
     const Match match = ProbeTables(tables, view_, key, out);
     if (match != Match::kOther) return VerdictOf(match);
     MARU_SEQUENCE_POINT("find:probed");
-    if (TablesUnchanged(view_, tables)) return FindVerdict::kMiss;
+    if (TablesUnchanged(view_, tables)) return tables.absent();
   }
   return FindVerdict::kAskServer;
 }
@@ -262,7 +268,7 @@ void Reader::FindGroup(std::span<const KeyRef> keys, std::span<FindVerdict> verd
   }
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (candidates[i] == RecordNumber(0)) {
-      verdicts[i] = FindVerdict::kMiss;
+      verdicts[i] = tables.absent();
       continue;
     }
     const Match match = CheckRecord(view_, candidates[i], keys[i], &found[i]);
@@ -272,7 +278,7 @@ void Reader::FindGroup(std::span<const KeyRef> keys, std::span<FindVerdict> verd
   MARU_SEQUENCE_POINT("find:probed");
   if (TablesUnchanged(view_, tables)) return;
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (verdicts[i] == FindVerdict::kMiss) verdicts[i] = Find(keys[i], &found[i]);
+    if (verdicts[i] == tables.absent()) verdicts[i] = Find(keys[i], &found[i]);
   }
 }
 

@@ -218,19 +218,19 @@ TEST_F(ReaderTest, RecordNumbersOutOfRangeDoNotEndTheProbe) {
   EXPECT_EQ(Find(key), FindVerdict::kLive);
 }
 
-TEST_F(ReaderTest, PoolsWithoutATableMissEverything) {
+TEST_F(ReaderTest, PoolsWithoutATableSendToTheServer) {
   catalogue_.Put(R(1), Key("chunk"));
   catalogue_.PublishTables(TestCatalogue::kNone, TestCatalogue::kNone);
-  EXPECT_EQ(Find(Key("chunk")), FindVerdict::kMiss);
+  EXPECT_EQ(Find(Key("chunk")), FindVerdict::kAskServer);
   catalogue_.PublishTables(TestCatalogue::kNone, 1);  // never described
-  EXPECT_EQ(Find(Key("chunk")), FindVerdict::kMiss);
+  EXPECT_EQ(Find(Key("chunk")), FindVerdict::kAskServer);
   catalogue_.PublishTables(64, 200);
-  EXPECT_EQ(Find(Key("chunk")), FindVerdict::kMiss);
+  EXPECT_EQ(Find(Key("chunk")), FindVerdict::kAskServer);
 
   TestPool fresh;
-  EXPECT_EQ(Reader(fresh.view()).Find(Key("chunk"), &found_), FindVerdict::kMiss);
+  EXPECT_EQ(Reader(fresh.view()).Find(Key("chunk"), &found_), FindVerdict::kAskServer);
   fresh.root().table_word.store(0);
-  EXPECT_EQ(Reader(fresh.view()).Find(Key("chunk"), &found_), FindVerdict::kMiss);
+  EXPECT_EQ(Reader(fresh.view()).Find(Key("chunk"), &found_), FindVerdict::kAskServer);
 }
 
 TEST_F(ReaderTest, DescriptorsThatMakeNoSenseNameNoTable) {
@@ -242,7 +242,7 @@ TEST_F(ReaderTest, DescriptorsThatMakeNoSenseNameNoTable) {
        {uint64_t{0}, offset | 17, offset | 34, offset | 255, uint64_t{0} | 18, offset + 256 + 18,
         pool_.bytes() | 18, (pool_.bytes() - layout::kUnitBytes) | 19, ~uint64_t{0xFF} | 18}) {
     descriptor.store(bits);
-    EXPECT_EQ(Find(Key("chunk")), FindVerdict::kMiss) << std::hex << bits;
+    EXPECT_EQ(Find(Key("chunk")), FindVerdict::kAskServer) << std::hex << bits;
   }
   descriptor.store(before);
   EXPECT_EQ(Find(Key("chunk")), FindVerdict::kLive);

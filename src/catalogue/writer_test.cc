@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "catalogue/reader.h"
 #include "catalogue/test_writer.h"
 
 namespace maru::catalogue {
@@ -36,14 +37,22 @@ TEST(Writer, ARecordGoesThroughItsLife) {
   EXPECT_EQ(hit.record, record);
   EXPECT_EQ(test->KeyOf(record).key, "prefix/0");
   EXPECT_EQ(test->KeyOf(record).name_space, "tenant");
+  Found found;
+  EXPECT_EQ(Reader(test->view()).Find(key, &found), FindVerdict::kLive);
+  EXPECT_EQ(found.record, record);
+  EXPECT_EQ(found.generation, Generation(3));
+  EXPECT_EQ(found.length_bytes, 300u);
+  EXPECT_EQ(found.checksum, 11u);
 
   test->Retire(record);
+  EXPECT_EQ(Reader(test->view()).Find(key, &found), FindVerdict::kRetiring);
   EXPECT_TRUE(test->Lookup(key, &hit));
   test->Revert(record);
   EXPECT_EQ(test->State(record), layout::StateWord::Make(PageState::kLive, Generation(3)));
   test->Retire(record);
   test->Condemn(record);
   EXPECT_FALSE(test->Lookup(key, &hit));
+  EXPECT_EQ(Reader(test->view()).Find(key, &found), FindVerdict::kMiss);
   EXPECT_EQ(StateOf(test, record), PageState::kCondemned);
   test->Free(record);
   EXPECT_EQ(test->State(record), layout::StateWord::Make(PageState::kFree, Generation(3)));
@@ -129,6 +138,9 @@ TEST(Writer, KeysOfEveryLengthAreStoredWhole) {
       ASSERT_TRUE(test.Put(record, key).ok());
       EXPECT_EQ(test->KeyOf(record).key, key.key);
       EXPECT_EQ(test->KeyOf(record).name_space, key.name_space);
+      Found found;
+      ASSERT_EQ(Reader(test->view()).Find(key, &found), FindVerdict::kLive) << length;
+      EXPECT_EQ(found.record, record);
     }
   }
   EXPECT_EQ(test.Audit(), "");
