@@ -6,9 +6,14 @@
 #include <cstdint>
 #include <string>
 
+#include "layout/superblock.h"
 #include "maru/status.h"
 
 namespace maru::pool {
+
+// The one word of a new pool that is not zero, beside the superblock: no index table is named.
+inline constexpr uint64_t kTableWordAtInit =
+    layout::TableWord::Make(0, layout::TableWord::kNone, layout::TableWord::kNone).bits();
 
 class Backing {
  public:

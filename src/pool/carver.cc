@@ -1,7 +1,9 @@
 #include "pool/carver.h"
 
 #include <cstring>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/check.h"
@@ -153,15 +155,17 @@ void Carver::Free(RegionSlot slot) {
   units_.Release(run);
 }
 
-bool Carver::HasRoomFor(uint64_t units, uint64_t count) {
+bool Carver::FitsBeside(uint64_t units, uint64_t room_units, uint64_t rooms) {
   std::vector<UnitRun> taken;
-  for (; count > 0; --count) {
-    const std::optional<UnitRun> run = units_.Take(units, UnitMap::Place::kHighest);
-    if (!run) break;
-    taken.push_back(*run);
-  }
+  const auto take = [&](uint64_t count, UnitMap::Place place) {
+    const std::optional<UnitRun> run = units_.Take(count, place);
+    if (run) taken.push_back(*run);
+    return run.has_value();
+  };
+  bool fits = units == 0 || take(units, UnitMap::Place::kBestFit);
+  for (uint64_t i = 0; fits && i < rooms; ++i) fits = take(room_units, UnitMap::Place::kHighest);
   for (const UnitRun& run : taken) units_.Release(run);
-  return count == 0;
+  return fits;
 }
 
 }  // namespace maru::pool

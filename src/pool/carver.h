@@ -52,8 +52,9 @@ class Carver {
 
   const RegionTable& table() const { return table_; }
   const UnitMap& units() const { return units_; }
-  // Tries whether `count` rooms of `units` each could be taken; changes nothing.
-  bool HasRoomFor(uint64_t units, uint64_t count);
+  // Whether `rooms` rooms of `room_units` each could be carved once a region of pages had taken
+  // `units` of them (0: as it is). Changes nothing.
+  bool FitsBeside(uint64_t units, uint64_t room_units, uint64_t rooms);
 
  private:
   Carver(Backing* backing, RegionScan scan);

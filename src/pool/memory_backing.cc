@@ -21,6 +21,8 @@ std::shared_ptr<PlainMemory> MakeMemoryPool(uint64_t pool_bytes, uint64_t flags,
   auto memory = std::make_shared<PlainMemory>(pool_bytes);
   layout::Uuid uuid{};
   std::memcpy(uuid.data(), &region_id_base, sizeof(region_id_base));
+  auto& root = *reinterpret_cast<layout::Root*>(memory->base() + layout::kRootOffset);
+  root.table_word.store(kTableWordAtInit, std::memory_order_relaxed);
   const layout::Superblock block =
       layout::MakeSuperblock(uuid, pool_bytes, flags, region_id_base, 0);
   std::memcpy(memory->base() + layout::kSuperblockOffset, &block, sizeof(block));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,8 @@ class Pool final : public catalogue::SpaceSource {
   // Opens a pool that was initialised: recovers the region table by scanning, the catalogue (see
   // Writer::Open) and the lease areas; stores epoch and boot id, clears the clean mark.
   // A pool of an earlier boot that was not closed cleanly keeps only keys whose checksum verifies,
-  // none without checksums (`boot_loss` tells how many went).
+  // none without checksums (`boot_loss` tells how many went, a log line both numbers).
+  // DataLoss names what no server leaves behind; the pool is as it was then.
   // REQUIRES: the superblock is valid for the backing; nobody else serves it.
   static Result<std::unique_ptr<Pool>> Open(std::unique_ptr<Backing> backing,
                                             const OpenOptions& options);
@@ -51,30 +53,37 @@ class Pool final : public catalogue::SpaceSource {
     uint32_t page_count = 0;
     RecordNumber first_record{0};
   };
-  // Carves, reserves and cuts a region of pages of one size: wanted_bytes is rounded to units and
-  // bounded by the largest free run; at least one page. ResourceExhausted when nothing fits.
+  // Carves, reserves and cuts a region of pages of one size: wanted_bytes is rounded up to units
+  // and bounded by the largest free run, by kPagesPerRegionMax and by what the catalogue must keep
+  // for the pages (room_plan.h); at least one page. ResourceExhausted when nothing fits;
+  // InvalidArgument for a size that no page can have.
   Result<PageRegion> CutPages(uint64_t page_bytes, uint64_t wanted_bytes);
   // REQUIRES: all pages FREE or WORN. The units are free again, merged with their neighbours.
+  // NotFound: no region of pages has the slot.
   Status FreePages(RegionSlot slot);
   std::vector<PageRegion> PageRegions() const;
 
-  uint64_t NextClientId();  // stored in the root, never repeats
+  uint64_t NextClientId();  // from 1 on, stored in the root before it is returned, never repeats
   void StoreUseTick(uint64_t tick);
   void CloseCleanly();  // sets the clean mark; last call before destruction
 
   struct Usage {
     uint64_t pool_bytes = 0, head_bytes = 0, free_bytes = 0, pages_bytes = 0, client_cut_bytes = 0;
     uint64_t records_bytes = 0, text_bytes = 0, index_bytes = 0, lease_bytes = 0;
+    uint64_t region_table_bytes = 0;  // of further tables
     uint32_t regions = 0;
   };
   Usage usage() const;
 
   // Region ids of this pool: [first, first + kRegionIdsPerPool).
   uint32_t region_id_base() const;
+  // FailedPrecondition when the region ids of two pools overlap: names both and what to do.
+  static Status CheckPools(std::span<const Pool* const> pools);
 
  private:
   class Impl;
   explicit Pool(std::unique_ptr<Impl> impl);
+  Status Recover(const OpenOptions& options);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -1,0 +1,204 @@
+#include "pool/pool.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/sequence_point.h"
+#include "layout/text.h"
+#include "pool/pool_impl.h"
+
+namespace maru::pool {
+namespace {
+
+using layout::Concat;
+using layout::RegionKind;
+
+constexpr uint64_t kUnit = layout::kUnitBytes;
+
+Pool::PageRegion PagesOf(const Region& region) {
+  return {.slot = region.slot,
+          .id = region.id,
+          .offset_bytes = region.offset_bytes,
+          .length_bytes = region.length_bytes,
+          .page_bytes = region.page_bytes,
+          .page_count = region.page_count,
+          .first_record = region.first_record};
+}
+
+}  // namespace
+
+Pool::Pool(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Pool::~Pool() = default;
+
+const layout::Superblock& Pool::superblock() const { return impl_->superblock(); }
+const catalogue::PoolView& Pool::view() const { return impl_->writer->view(); }
+catalogue::Writer& Pool::writer() { return *impl_->writer; }
+catalogue::LeaseAreas& Pool::leases() { return *impl_->leases; }
+const catalogue::RecoverySummary& Pool::recovery() const { return impl_->recovery; }
+uint64_t Pool::boot_loss() const { return impl_->boot_loss; }
+const std::string& Pool::name() const { return impl_->name; }
+uint32_t Pool::region_id_base() const { return impl_->carver->table().id_base(); }
+
+Result<Pool::Room> Pool::Carve(RegionKind kind, uint64_t length_bytes) {
+  MARU_ASSIGN_OR_RETURN(const Region region, impl_->carver->Carve(kind, length_bytes));
+  return Room{region.slot, region.offset_bytes, region.length_bytes};
+}
+
+PoolRoom Pool::Impl::Room() const {
+  const RegionTable& table = carver->table();
+  PoolRoom room;
+  room.units = carver->units().units();
+  room.free_units = carver->units().free_units();
+  room.largest_run = carver->units().largest_run();
+  room.text_bytes = table.BytesOf(RegionKind::kText);
+  room.index_bytes = table.BytesOf(RegionKind::kIndex);
+  room.lease_bytes = table.BytesOf(RegionKind::kLeases);
+  room.record_chunks = table.BytesOf(RegionKind::kRecords) / kUnit;
+  for (const auto& [slot, region] : table.regions()) {
+    if (region.kind != RegionKind::kPages) continue;
+    room.runs.push_back({region.first_record.value(), region.page_count});
+  }
+  std::ranges::sort(room.runs, {}, &RecordRun::first);
+  return room;
+}
+
+// Less than planned where the free units lie so scattered that the index could not grow any more,
+// though there would be enough of them.
+RegionPlan Pool::Impl::WithRoomForIndex(const PoolRoom& room, RegionPlan plan,
+                                        uint64_t page_bytes) {
+  const uint64_t table = IndexTableBytes(room.pages() + plan.page_count);
+  uint64_t rooms = 2;
+  for (const auto& [slot, region] : carver->table().regions()) {
+    const bool holds = region.kind == RegionKind::kIndex && region.length_bytes >= table;
+    if (holds && rooms > 0) --rooms;
+  }
+  if (!carver->FitsBeside(0, table / kUnit, rooms)) return plan;  // scattered before already
+  while (plan.units > 0 && !carver->FitsBeside(plan.units, table / kUnit, rooms)) {
+    plan = PlanRegion(room, page_bytes, plan.units / 4 * 3 * kUnit);
+    if (plan.units * kUnit / page_bytes <= 1) break;
+  }
+  return plan;
+}
+
+Result<Pool::PageRegion> Pool::CutPages(uint64_t page_bytes, uint64_t wanted_bytes) {
+  if (page_bytes < layout::kPageBytesMin || page_bytes % layout::kPageAlignBytes != 0 ||
+      page_bytes > layout::kPoolBytesMax) {
+    return InvalidArgument(Concat("pages cannot have ", page_bytes, " bytes: a multiple of ",
+                                  layout::kPageAlignBytes, ", up to ", layout::kPoolBytesMax));
+  }
+  const PoolRoom room = impl_->Room();
+  RegionPlan plan =
+      PlanRegion(room, page_bytes, std::min<uint64_t>(wanted_bytes, layout::kPoolBytesMax));
+  if (plan.units > 0) plan = impl_->WithRoomForIndex(room, plan, page_bytes);
+  if (plan.units == 0) {
+    return ResourceExhausted(
+        Concat("pool ", impl_->name, " has no room for a region of pages of ", page_bytes,
+               " bytes: ", room.free_units * kUnit, " bytes are free, ", room.largest_run * kUnit,
+               " in one piece, of which ", KeptUnits(room, room.pages()) * kUnit,
+               " are kept for leases, for the index and for ", kTextBytesKept,
+               " bytes of key text for each page"));
+  }
+  MARU_ASSIGN_OR_RETURN(const Carver::Hold hold, impl_->carver->HoldUnits(plan.units));
+  // The last step that can fail. From here to the end a crash leaves at most a run of records
+  // without a region, which is free, or a region whose records are not all bound, which recovery
+  // completes.
+  const Result<RecordNumber> first = impl_->writer->AllocateRecords(plan.page_count);
+  if (!first.ok()) {
+    impl_->carver->GiveUp(hold);
+    return first.status();
+  }
+  Region region;
+  region.kind = RegionKind::kPages;
+  region.page_bytes = page_bytes;
+  region.page_count = plan.page_count;
+  region.first_record = *first;
+  const RegionSlot slot = impl_->carver->Publish(hold, region);
+  impl_->writer->BindRecords(*first, plan.page_count, slot);
+  MARU_PUBLICATION_POINT("pool:cut");
+  return PagesOf(*impl_->carver->table().Find(slot));
+}
+
+Status Pool::FreePages(RegionSlot slot) {
+  const Region* region = impl_->carver->table().Find(slot);
+  if (region == nullptr || region->kind != RegionKind::kPages) {
+    return NotFound(Concat("pool ", impl_->name, ": no region of pages in slot ", slot.value()));
+  }
+  // The records first: a crash in between leaves a region whose records recovery binds again. The
+  // other way around they would be FREE in a region that is none.
+  impl_->writer->ReleaseRecords(region->first_record, region->page_count);
+  MARU_PUBLICATION_POINT("pool:records-released");
+  impl_->carver->Free(slot);
+  return OkStatus();
+}
+
+std::vector<Pool::PageRegion> Pool::PageRegions() const {
+  std::vector<PageRegion> regions;
+  for (const auto& [slot, region] : impl_->carver->table().regions()) {
+    if (region.kind == RegionKind::kPages) regions.push_back(PagesOf(region));
+  }
+  return regions;
+}
+
+uint64_t Pool::NextClientId() {
+  std::atomic<uint64_t>& next = impl_->root().next_client_id;
+  // Relaxed: only the server stores it.
+  const uint64_t id = std::max<uint64_t>(next.load(std::memory_order_relaxed), 1);
+  MARU_CHECK_LT(id, uint64_t{1} << 32) << "every client id of the pool was used";
+  // Release, before the id is in any record: a crash may skip an id, never give it out twice.
+  next.store(id + 1, std::memory_order_release);
+  MARU_PUBLICATION_POINT("pool:client-id");
+  return id;
+}
+
+void Pool::StoreUseTick(uint64_t tick) {
+  // Relaxed: a clock by itself; recovery reads it after the server's end.
+  impl_->root().use_tick.store(tick, std::memory_order_relaxed);
+}
+
+void Pool::CloseCleanly() {
+  // The mark must not reach the disk before what it vouches for.
+  Status status = impl_->backing->Flush();
+  if (status.ok()) {
+    impl_->root().clean.store(1, std::memory_order_release);
+    MARU_PUBLICATION_POINT("pool:clean");
+    status = impl_->backing->Flush();
+  }
+  if (!status.ok()) {
+    LogWarning(Concat("pool ", impl_->name, " is not closed cleanly: ", status.message()));
+  }
+}
+
+Pool::Usage Pool::usage() const {
+  const RegionTable& table = impl_->carver->table();
+  Usage usage;
+  usage.pool_bytes = impl_->backing->bytes();
+  usage.head_bytes = layout::kHeadBytes;
+  usage.free_bytes = impl_->carver->units().free_units() * kUnit;
+  usage.pages_bytes = table.BytesOf(RegionKind::kPages);
+  usage.client_cut_bytes = table.BytesOf(RegionKind::kClientCut);
+  usage.records_bytes = table.BytesOf(RegionKind::kRecords);
+  usage.text_bytes = table.BytesOf(RegionKind::kText);
+  usage.index_bytes = table.BytesOf(RegionKind::kIndex);
+  usage.lease_bytes = table.BytesOf(RegionKind::kLeases);
+  usage.region_table_bytes = table.BytesOf(RegionKind::kRegionTable);
+  usage.regions = static_cast<uint32_t>(table.regions().size());
+  return usage;
+}
+
+Status Pool::CheckPools(std::span<const Pool* const> pools) {
+  for (size_t i = 0; i < pools.size(); ++i) {
+    for (size_t j = i + 1; j < pools.size(); ++j) {
+      if (pools[i]->region_id_base() != pools[j]->region_id_base()) continue;
+      return FailedPrecondition(
+          Concat("pools ", pools[i]->name(), " and ", pools[j]->name(),
+                 " have the same region ids, from ", pools[i]->region_id_base(),
+                 " on (one may be a copy of the other): draw new ones for one ",
+                 "of them with `maru pool renumber ", pools[j]->name(), "`"));
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace maru::pool

@@ -1,0 +1,46 @@
+// The parts of an open pool. For pool.cc and its neighbours alone.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "pool/carver.h"
+#include "pool/pool.h"
+#include "pool/room_plan.h"
+
+namespace maru::pool {
+
+class Pool::Impl {
+ public:
+  explicit Impl(std::unique_ptr<Backing> pool_backing)
+      : backing(std::move(pool_backing)), name(backing->name()) {}
+
+  layout::Root& root() {
+    return *reinterpret_cast<layout::Root*>(backing->base() + layout::kRootOffset);
+  }
+  const layout::Superblock& superblock() const {
+    return *reinterpret_cast<const layout::Superblock*>(backing->base() +
+                                                        layout::kSuperblockOffset);
+  }
+  // What the planner needs to know of the pool as it is now.
+  PoolRoom Room() const;
+  RegionPlan WithRoomForIndex(const PoolRoom& room, RegionPlan plan, uint64_t page_bytes);
+
+  // Of a pool that may have lost stores: whether a LIVE page's bytes have the checksum in its
+  // record. False without checksums.
+  bool Verifies(const Region& region, uint32_t index) const;
+  // Frees the LIVE pages that do not verify; how many.
+  uint64_t DropUnverified();
+
+  // In the order of making: the writer and the lease areas carve through the carver.
+  std::unique_ptr<Backing> backing;
+  std::string name;
+  std::unique_ptr<Carver> carver;
+  std::unique_ptr<catalogue::Writer> writer;
+  std::unique_ptr<catalogue::LeaseAreas> leases;
+  catalogue::RecoverySummary recovery;
+  uint64_t boot_loss = 0;
+};
+
+}  // namespace maru::pool
