@@ -190,18 +190,24 @@ void TestCatalogue::Insert(uint8_t table, const Hash128& hash, RecordNumber reco
   MARU_CHECK(false) << "the test's index is full";
 }
 
-bool TestCatalogue::Remove(uint8_t table, const Hash128& hash, RecordNumber record) {
+std::atomic<uint64_t>* TestCatalogue::Locate(uint8_t table, const Hash128& hash,
+                                             RecordNumber record) const {
   std::atomic<uint64_t>* words = Table(table);
   const uint64_t wanted = layout::IndexEntry::Make(hash, record).bits();
   uint64_t at = layout::IndexEntry::Home(hash, entries());
   for (uint64_t tried = 0; tried < entries(); ++tried, at = (at + 1) & (entries() - 1)) {
     const uint64_t word = words[at].load(std::memory_order_relaxed);
-    if (word == layout::IndexEntry::kEmpty) return false;
-    if (word != wanted) continue;
-    words[at].store(layout::IndexEntry::kTombstone, std::memory_order_release);
-    return true;
+    if (word == layout::IndexEntry::kEmpty) return nullptr;
+    if (word == wanted) return &words[at];
   }
-  return false;
+  return nullptr;
+}
+
+bool TestCatalogue::Remove(uint8_t table, const Hash128& hash, RecordNumber record) {
+  std::atomic<uint64_t>* entry = Locate(table, hash, record);
+  if (entry == nullptr) return false;
+  entry->store(layout::IndexEntry::kTombstone, std::memory_order_release);
+  return true;
 }
 
 void TestCatalogue::Move(uint8_t from, uint8_t to, const Hash128& hash, RecordNumber record) {

@@ -60,6 +60,9 @@ class TestCatalogue {
   void PublishTables(uint8_t old_table, uint8_t current);
   // Into the first entry from its home on that is empty or a tombstone.
   void Insert(uint8_t table, const Hash128& hash, RecordNumber record);
+  bool Has(uint8_t table, const Hash128& hash, RecordNumber record) const {
+    return Locate(table, hash, record) != nullptr;
+  }
   // Puts a tombstone over the record's entry. False: it has none there.
   bool Remove(uint8_t table, const Hash128& hash, RecordNumber record);
   // Moves the record's entry: into the new table, then the tombstone.
@@ -82,6 +85,8 @@ class TestCatalogue {
   void CarveLeases();
   uint64_t LeaseBlock(ClientSlot client, uint32_t ordinal) const;
   Hash128 HashOf(RecordNumber record) const;
+  // The record's entry; nullptr: none.
+  std::atomic<uint64_t>* Locate(uint8_t table, const Hash128& hash, RecordNumber record) const;
 
   TestPool* pool_;
   Options options_;
