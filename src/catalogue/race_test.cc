@@ -1,10 +1,12 @@
 // Reader, Leases and a writer at work on one catalogue at the same time, with the thread sanitizer
 // as a judge where it is on: the pages' bytes are plain memory.
 #include <gtest/gtest.h>
+#include <sched.h>
 
+#include <array>
+#include <functional>
 #include <map>
 #include <mutex>
-#include <set>
 #include <thread>
 
 #include "base/random.h"
@@ -24,6 +26,7 @@ constexpr uint32_t kKeys = 20;
 constexpr uint32_t kPermanentKeys = 4;  // the first ones: retired at times, never condemned
 constexpr uint16_t kClients = 2;
 constexpr int kThreadsEach = 2;
+constexpr int kCallsEach = 6'000;
 constexpr uint64_t kHomes = 4;  // so that probes are long and tags collide
 
 RecordNumber R(uint32_t number) { return RecordNumber(number); }
@@ -31,6 +34,22 @@ RecordNumber R(uint32_t number) { return RecordNumber(number); }
 // What every word of a page says, and its checksum field too: whose bytes, in which of its lives.
 uint64_t Token(uint32_t key, uint32_t life) { return uint64_t{key + 1} << 32 | life; }
 uint32_t KeyOf(uint64_t token) { return static_cast<uint32_t>(token >> 32) - 1; }
+
+// Puts this thread on the nth processor that the process may use, where there are as many: two
+// threads that take turns on one would never meet.
+void PinToProcessor(int nth) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed) || nth-- > 0) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    ::sched_setaffinity(0, sizeof(one), &one);
+    return;
+  }
+}
 
 class RaceTest : public testing::Test {
  protected:
@@ -79,9 +98,11 @@ class RaceTest : public testing::Test {
   uint8_t old_table_ = TestCatalogue::kNone;
   uint8_t current_table_ = 0;
 
+  void BearAll(Random& random);
+
   // --- The clients.
-  void Run(int calls_each);
-  void ReaderThread(Leases& leases, uint64_t seed, int calls);
+  std::vector<std::unique_ptr<Leases>> MakeLeases();
+  void CheckOutcome(const std::vector<std::unique_ptr<Leases>>& leases);
   void LookAt(Leases& leases, Random& random, uint32_t key);
   void Hold(Leases& leases, Random& random, uint32_t key, const Found& found);
   void CheckBytes(const Found& found, uint32_t key);
@@ -226,39 +247,25 @@ void RaceTest::LookAt(Leases& leases, Random& random, uint32_t key) {
   }
 }
 
-void RaceTest::ReaderThread(Leases& leases, uint64_t seed, int calls) {
-  Random random(seed);
-  for (int call = 0; call < calls; ++call) {
-    LookAt(leases, random, static_cast<uint32_t>(random.Below(kKeys)));
-  }
-}
-
-void RaceTest::Run(int calls_each) {
-  const uint64_t seed = TestSeed();
-  SCOPED_TRACE("MARU_TEST_SEED=" + std::to_string(seed));
-  Random random(seed);
-  while (record_of_key_.size() < kKeys) {  // all of them, so that the permanent ones are there
+void RaceTest::BearAll(Random& random) {
+  while (record_of_key_.size() < kKeys) {  // the permanent ones are there from the start
     for (uint32_t record = 1; record <= kPages; ++record) {
       if (!key_of_record_.contains(record)) Bear(random, record);
     }
   }
+}
+
+std::vector<std::unique_ptr<Leases>> RaceTest::MakeLeases() {
   std::vector<std::unique_ptr<Leases>> leases;
   for (uint16_t client = 0; client < kClients; ++client) {
     const auto blocks = catalogue_.Blocks(ClientSlot(client));
     leases.push_back(
         std::make_unique<Leases>(pool_.view(), catalogue_.Header(ClientSlot(client)), blocks));
   }
-  std::atomic<int> running{kClients * kThreadsEach};
-  std::vector<std::thread> threads;
-  for (int i = 0; i < kClients * kThreadsEach; ++i) {
-    threads.emplace_back([&, i, thread_seed = random()] {
-      ReaderThread(*leases[i % kClients], thread_seed, calls_each);
-      running.fetch_sub(1, std::memory_order_relaxed);
-    });
-  }
-  while (running.load(std::memory_order_relaxed) > 0) ServerStep(random);
-  for (std::thread& thread : threads) thread.join();
+  return leases;
+}
 
+void RaceTest::CheckOutcome(const std::vector<std::unique_ptr<Leases>>& leases) {
   EXPECT_EQ(missed_.load(), 0);
   EXPECT_EQ(false_entries_.load(), 0);
   EXPECT_EQ(changed_bytes_.load(), 0);
@@ -276,15 +283,143 @@ void RaceTest::Run(int calls_each) {
   }
 }
 
-TEST_F(RaceTest, NothingFalseIsFoundNothingHeldChangesAndNoLiveKeyIsMissed) { Run(6'000); }
+TEST_F(RaceTest, NothingFalseIsFoundNothingHeldChangesAndNoLiveKeyIsMissed) {
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE("MARU_TEST_SEED=" + std::to_string(seed));
+  Random random(seed);
+  BearAll(random);
+  const auto leases = MakeLeases();
+  std::atomic<int> running{kClients * kThreadsEach};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kClients * kThreadsEach; ++i) {
+    threads.emplace_back([&, i, thread_seed = random()] {
+      PinToProcessor(i % 2);
+      Random mine(thread_seed);
+      for (int call = 0; call < kCallsEach; ++call) {
+        LookAt(*leases[i % kClients], mine, static_cast<uint32_t>(mine.Below(kKeys)));
+      }
+      running.fetch_sub(1, std::memory_order_relaxed);
+    });
+  }
+  while (running.load(std::memory_order_relaxed) > 0) ServerStep(random);
+  for (std::thread& thread : threads) thread.join();
+  CheckOutcome(leases);
+}
 
-// The same with threads that lose the processor between two steps.
-TEST_F(RaceTest, StepsMayBeFarApart) {
-  std::atomic<uint32_t> passed{0};
-  ScopedHook hook([&](std::string_view) {
-    if (passed.fetch_add(1, std::memory_order_relaxed) % 4 == 0) std::this_thread::yield();
-  });
-  Run(700);
+// The same in one thread: at the points between a reader's steps the server makes some of its own,
+// so that what takes a rare moment above happens often, and in the same way for the same seed.
+TEST_F(RaceTest, TheServerMayStepInBetweenAnyTwoSteps) {
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE("MARU_TEST_SEED=" + std::to_string(seed));
+  Random server_random(seed);
+  BearAll(server_random);
+  const auto leases = MakeLeases();
+  {
+    ScopedHook hook([&](std::string_view) {
+      if (!server_random.OneIn(4)) return;
+      for (uint64_t i = server_random.Between(1, 3 * kPages); i > 0; --i) ServerStep(server_random);
+    });
+    Random random(seed + 1);
+    for (int call = 0; call < 2'000; ++call) {
+      LookAt(*leases[random.Below(kClients)], random, static_cast<uint32_t>(random.Below(kKeys)));
+    }
+  }
+  CheckOutcome(leases);
+  EXPECT_GT(refused_.load(), 0u);
+}
+
+// The heart of it, as close together as two threads can be: a slot is filled and the state word
+// read, while RETIRING is published and the slots are scanned. One of the two must see the other.
+class DekkerTest : public testing::Test {
+ protected:
+  static constexpr int kRounds = 50'000;
+  // Steps before the two begin, drawn anew each round so that they meet at all angles.
+  static constexpr uint64_t kReadsMax = 100;
+  static constexpr uint64_t kScansMax = 10;
+
+  DekkerTest()
+      : catalogue_(&pool_),
+        blocks_(catalogue_.Blocks(ClientSlot(0))),
+        leases_(pool_.view(), catalogue_.Header(ClientSlot(0)), blocks_),
+        generation_(catalogue_.Put(R(1), MakeKeyRef(Namespace(), "key"))) {}
+
+  // Returns how often `take` held the page and the scan beside it did not see `kind`.
+  uint64_t CountUnseen(const std::function<LeaseOutcome()>& take,
+                       const std::function<void(LeaseOutcome)>& undo,
+                       bool TestCatalogue::Held::* kind) {
+    LeaseOutcome outcome{};
+    uint64_t unseen = 0;
+    std::atomic<int> arrived{0};
+    const auto meet = [&](int nth) {  // both threads, twice a round
+      arrived.fetch_add(1, std::memory_order_acq_rel);
+      for (int spins = 1; arrived.load(std::memory_order_acquire) < 2 * nth; ++spins) {
+        if (spins % 20'000 == 0) std::this_thread::yield();
+      }
+    };
+    const uint64_t seed = TestSeed();
+    std::thread client([&] {
+      PinToProcessor(1);
+      Random random(seed);
+      for (int round = 0; round < kRounds; ++round) {
+        meet(2 * round + 1);
+        // Each side reads the word that the other is about to change, so that it has it in its
+        // cache and the other's store stays in a store buffer for long.
+        for (uint64_t i = random.Below(kReadsMax); i > 0; --i) catalogue_.State(R(1));
+        outcome = take();
+        meet(2 * round + 2);
+        undo(outcome);
+      }
+    });
+    // The test's own thread keeps its processors.
+    std::thread server([&] {
+      PinToProcessor(0);
+      Random random(seed + 1);
+
+      for (int round = 0; round < kRounds; ++round) {
+        meet(2 * round + 1);
+        for (uint64_t i = random.Below(kScansMax); i > 0; --i) catalogue_.Scan(R(1), generation_);
+        catalogue_.Retire(R(1));
+        const bool seen = catalogue_.Scan(R(1), generation_).*kind;
+        meet(2 * round + 2);
+        unseen += outcome == LeaseOutcome::kHeld && !seen;
+        catalogue_.Revert(R(1));
+      }
+    });
+    server.join();
+    client.join();
+    return unseen;
+  }
+  void Drop(Leases::What what) {
+    leases_.Confirm(R(1), generation_, what, Leases::Server::kSaysGone);
+  }
+
+  TestPool pool_;
+  TestCatalogue catalogue_;
+  std::vector<layout::LeaseSlots*> blocks_;
+  Leases leases_;
+  Generation generation_;
+};
+
+TEST_F(DekkerTest, ALeaseSeesRetiringOrTheScanSeesTheLease) {
+  const auto take = [&] { return leases_.Acquire(R(1), generation_); };
+  const auto undo = [&](LeaseOutcome outcome) {
+    if (outcome == LeaseOutcome::kHeld) leases_.Release(R(1), generation_);
+    if (outcome == LeaseOutcome::kRetiring) Drop(Leases::What::kLease);
+  };
+  EXPECT_EQ(CountUnseen(take, undo, &TestCatalogue::Held::leased), 0u);
+  EXPECT_EQ(leases_.slots_in_use(), 0u);
+}
+
+TEST_F(DekkerTest, AnUpgradeSeesRetiringOrTheScanSeesThePin) {
+  ASSERT_EQ(leases_.Acquire(R(1), generation_), LeaseOutcome::kHeld);
+  const auto take = [&] { return leases_.Pin(R(1), generation_); };
+  const auto undo = [&](LeaseOutcome outcome) {
+    if (outcome == LeaseOutcome::kHeld) leases_.Unpin(R(1), generation_);
+    if (outcome == LeaseOutcome::kRetiring) Drop(Leases::What::kPin);
+  };
+  EXPECT_EQ(CountUnseen(take, undo, &TestCatalogue::Held::pinned), 0u);
+  EXPECT_EQ(leases_.slots_in_use(), 1u);
+  EXPECT_EQ(leases_.pins(), 0u);
 }
 
 }  // namespace
