@@ -95,16 +95,14 @@ Result<ClientSlot> Attachment::TakeSlot() {
 
 ClientId Attachment::NextId() {
   // Owners of keys are told by these numbers, also in pools that are served together for the first
-  // time: each pool's counter is moved on to the greatest. Twice, since the first may have to catch
-  // up with the last.
-  uint64_t id = core_->stocks[0]->pool().NextClientId();
-  for (int pass = 0; pass < 2; ++pass) {
-    for (size_t i = 1 - pass; i < core_->stocks.size(); ++i) {
-      uint64_t own = core_->stocks[i]->pool().NextClientId();
-      while (own < id) own = core_->stocks[i]->pool().NextClientId();
-      id = own;
-    }
-    if (core_->stocks.size() == 1) break;
+  // time: every pool's counter is moved on to the greatest of them.
+  std::vector<uint64_t> last;
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    last.push_back(stock->pool().NextClientId());
+  }
+  const uint64_t id = *std::max_element(last.begin(), last.end());
+  for (size_t i = 0; i < last.size(); ++i) {
+    while (last[i] < id) last[i] = core_->stocks[i]->pool().NextClientId();
   }
   return ClientId(static_cast<uint32_t>(id));
 }

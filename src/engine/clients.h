@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/ids.h"
@@ -37,6 +38,7 @@ struct Client {
   std::optional<ConnectionId> connection;  // none: detached
   uint64_t last_answered = 0;              // number of the last request answered, 0: not known
   bool settling = false;
+  std::unordered_set<uint64_t> named;  // pages (pool, record) that the settlement under way named
 
   std::vector<Holding> pools;
   // Over all pools, in whole pages.

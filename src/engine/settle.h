@@ -2,6 +2,9 @@
 // what is so; what it does not name comes back.
 #pragma once
 
+#include <cstdint>
+#include <unordered_map>
+
 #include "engine/core.h"
 #include "wire/messages.h"
 
@@ -17,7 +20,10 @@ class Settlement {
   void Abandon(Client* client);
 
  private:
-  wire::SettleReply::Item SettleOne(Client* client, const wire::PageRef& page);
+  // The latest life of each page granted to the client that the request names.
+  using Latest = std::unordered_map<uint64_t, Generation>;
+  Latest LatestNamed(const Client& client, const wire::SettleRequest& request) const;
+  wire::SettleReply::Item SettleOne(Client* client, const wire::PageRef& page, Latest* latest);
 
   Core* core_;
 };

@@ -1,0 +1,264 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/test_engine.h"
+
+namespace maru::engine {
+namespace {
+
+using layout::PageState;
+using wire::RegisterOutcome;
+
+TEST(RegisterTest, APageBecomesItsKeys) {
+  TestEngine host;
+  TestClient client(&host), other(&host);
+  const wire::PageRef page = client.Grant(4096)[0];
+  const auto item = client.Register("key", page, 1000, 42);
+  EXPECT_EQ(item.outcome, RegisterOutcome::kRegistered);
+  EXPECT_EQ(item.generation, page.generation);
+  EXPECT_EQ(other.Find("key").page, page);
+  catalogue::Found found;
+  const catalogue::Namespace space;
+  ASSERT_EQ(catalogue::Reader(host.view()).Find(catalogue::MakeKeyRef(space, "key"), &found),
+            catalogue::FindVerdict::kLive);
+  EXPECT_EQ(found.length_bytes, 1000u);
+  EXPECT_EQ(found.checksum, 42u);
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+TEST(RegisterTest, NamespacesArePartOfTheKey) {
+  TestEngine host;
+  TestClient a(&host, {.name_space = "a"}), b(&host, {.name_space = "b"});
+  a.Put("key");
+  EXPECT_FALSE(b.Exists("key"));
+  b.Put("key");
+  EXPECT_EQ(a.Delete("key"), wire::DeleteOutcome::kDeleted);
+  EXPECT_TRUE(b.Exists("key"));
+}
+
+TEST(RegisterTest, TheLoserKeepsItsPageInANewLife) {
+  TestEngine host;
+  TestClient winner(&host), loser(&host);
+  const wire::PageRef won = winner.Put("key");
+  const wire::PageRef page = loser.Grant(4096)[0];
+  const auto item = loser.Register("key", page);
+  EXPECT_EQ(item.outcome, RegisterOutcome::kDuplicate);
+  EXPECT_EQ(item.generation.value(), page.generation.value() + 1);
+  EXPECT_EQ(loser.Find("key").page, won);
+  // A late repeat of the same request hits nothing.
+  EXPECT_EQ(loser.Register("fresh", page).outcome, RegisterOutcome::kStale);
+  EXPECT_EQ(loser.Register("fresh", {page.pool, page.record, item.generation}).outcome,
+            RegisterOutcome::kRegistered);
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+TEST(RegisterTest, ALosersPageAtItsLastGenerationIsGone) {
+  TestEngine host;
+  TestClient client(&host);
+  client.Put("key");
+  wire::PageRef page = client.Grant(4096)[0];
+  host.SetGeneration(page, layout::kGenerationMax);
+  page.generation = Generation(layout::kGenerationMax);
+  const auto item = client.Register("key", page);
+  EXPECT_EQ(item.outcome, RegisterOutcome::kDuplicate);
+  EXPECT_EQ(item.generation, Generation(0));
+  EXPECT_EQ(host.State(page).state(), PageState::kWorn);
+  EXPECT_EQ(client.GiveBack({page}), 0u);
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+TEST(RegisterTest, TheSameKeyTwiceInOneBatchIsADuplicate) {
+  TestEngine host;
+  TestClient client(&host);
+  const auto pages = client.Grant(4096, 3);
+  wire::RegisterRequest request;
+  request.entries.push_back({pages[0], 1, 0, "key"});
+  request.entries.push_back({pages[1], 2, 0, "key"});
+  request.entries.push_back({pages[2], 3, 0, "other"});
+  const auto reply = client.Ask<wire::RegisterReply>(request);
+  ASSERT_EQ(reply.items.size(), 3u);
+  EXPECT_EQ(reply.items[0].outcome, RegisterOutcome::kRegistered);
+  EXPECT_EQ(reply.items[1].outcome, RegisterOutcome::kDuplicate);
+  EXPECT_EQ(reply.items[2].outcome, RegisterOutcome::kRegistered);
+  EXPECT_EQ(client.Find("key").page, pages[0]);
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+TEST(RegisterTest, TheSamePageTwiceInOneBatchIsStale) {
+  TestEngine host;
+  TestClient client(&host);
+  const wire::PageRef page = client.Grant(4096)[0];
+  wire::RegisterRequest request;
+  request.entries.push_back({page, 1, 0, "key"});
+  request.entries.push_back({page, 1, 0, "other"});
+  const auto reply = client.Ask<wire::RegisterReply>(request);
+  EXPECT_EQ(reply.items[0].outcome, RegisterOutcome::kRegistered);
+  EXPECT_EQ(reply.items[1].outcome, RegisterOutcome::kStale);
+  EXPECT_FALSE(client.Exists("other"));
+}
+
+TEST(RegisterTest, ARepeatAnswersAsTheFirstTime) {
+  TestEngine host;
+  TestClient client(&host), other(&host);
+  const wire::PageRef page = client.Put("key");
+  const auto again = client.Register("key", page);
+  EXPECT_EQ(again.outcome, RegisterOutcome::kRegistered);
+  EXPECT_EQ(again.generation, page.generation);
+  EXPECT_EQ(client.Register("another", page).outcome, RegisterOutcome::kStale);
+  EXPECT_EQ(other.Register("key", page).outcome, RegisterOutcome::kStale);
+  client.Delete("key");
+  EXPECT_EQ(client.Register("key", page).outcome, RegisterOutcome::kStale);
+  EXPECT_FALSE(client.Exists("key"));
+}
+
+TEST(RegisterTest, WhatIsNotGrantedToTheClientIsStale) {
+  TestEngine host;
+  TestClient client(&host), other(&host);
+  const wire::PageRef others = other.Grant(4096)[0];
+  const wire::PageRef own = client.Grant(4096)[0];
+  EXPECT_EQ(client.Register("key", others).outcome, RegisterOutcome::kStale);
+  const wire::PageRef earlier{own.pool, own.record, Generation(own.generation.value() - 1)};
+  EXPECT_EQ(client.Register("key", earlier).outcome, RegisterOutcome::kStale);
+  EXPECT_EQ(client.Register("key", {PoolIndex(9), own.record, own.generation}).outcome,
+            RegisterOutcome::kStale);
+  EXPECT_EQ(client.Register("key", {own.pool, RecordNumber(0xFFFFFFFE), own.generation}).outcome,
+            RegisterOutcome::kStale);
+  client.GiveBack({own});
+  EXPECT_EQ(client.Register("key", own).outcome, RegisterOutcome::kStale);
+  EXPECT_FALSE(client.Exists("key"));
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+TEST(RegisterTest, WhatDoesNotFitIsRejectedAndThePageStays) {
+  TestEngine host;
+  TestClient client(&host);
+  const auto pages = client.Grant(4096, 3);
+  const std::string longest(layout::kKeyBytesMax, 'k');
+  const std::string longer = longest + "k";
+  wire::RegisterRequest request;
+  request.entries.push_back({pages[0], 4097, 0, "length"});
+  request.entries.push_back({pages[1], 1, 0, longer});
+  request.entries.push_back({pages[2], 4096, 0, longest});
+  const auto reply = client.Ask<wire::RegisterReply>(request);
+  EXPECT_EQ(reply.items[0].outcome, RegisterOutcome::kRejected);
+  EXPECT_EQ(reply.items[0].generation, pages[0].generation);
+  EXPECT_EQ(reply.items[1].outcome, RegisterOutcome::kRejected);
+  EXPECT_EQ(reply.items[2].outcome, RegisterOutcome::kRegistered);
+  EXPECT_EQ(client.GiveBack({pages[0], pages[1]}), 2u);
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+TEST(RegisterTest, AKeyInAnotherPoolIsADuplicate) {
+  TestEngine host({.pools = {32 * kMiB, 64 * kMiB}});
+  TestClient client(&host);
+  const wire::PageRef first = client.Put("key", kMiB);
+  ASSERT_EQ(first.pool, PoolIndex(0));
+  wire::PageRef page = first;
+  while (page.pool == PoolIndex(0)) page = client.Grant(kMiB)[0];
+  EXPECT_EQ(client.Register("key", page).outcome, RegisterOutcome::kDuplicate);
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+// --- Room for the key.
+
+// Pages that take little, keys that take much: the key text runs out first.
+std::string LongKey(uint64_t i) { return std::to_string(i) + std::string(60'000, 'k'); }
+
+TEST(RegisterTest, WithoutRoomForTheKeyABatchGoesFirst) {
+  TestEngine host({.pools = {32 * kMiB}});
+  TestClient client(&host);
+  for (uint64_t i = 0; i < 600; ++i) {
+    const wire::PageRef page = client.Grant(512)[0];
+    ASSERT_EQ(client.Register(LongKey(i), page).outcome, RegisterOutcome::kRegistered) << i;
+  }
+  EXPECT_FALSE(client.Exists(LongKey(0)));
+  EXPECT_TRUE(client.Exists(LongKey(599)));
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+TEST(RegisterTest, WithoutEvictionAKeyWithoutRoomIsRejected) {
+  TestEngine::Options options{.pools = {32 * kMiB}};
+  options.engine.eviction = Eviction::kNone;
+  TestEngine host(options);
+  TestClient client(&host);
+  uint64_t registered = 0;
+  wire::PageRef page = client.Grant(512)[0];
+  while (client.Register(LongKey(registered), page).outcome == RegisterOutcome::kRegistered) {
+    ++registered;
+    ASSERT_LT(registered, 1000u);
+    page = client.Grant(512)[0];
+  }
+  EXPECT_EQ(client.Register(LongKey(registered), page).outcome, RegisterOutcome::kRejected);
+  EXPECT_EQ(host.State(page).state(), PageState::kGranted);
+  for (uint64_t i = 0; i < registered; ++i) ASSERT_TRUE(client.Exists(LongKey(i)));
+  client.Delete(LongKey(0));
+  EXPECT_EQ(client.Register(LongKey(registered), page).outcome, RegisterOutcome::kRegistered);
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+// --- Refill.
+
+TEST(RefillTest, PagesRideAlong) {
+  TestEngine host;
+  TestClient client(&host);
+  wire::RegisterRequest request;
+  request.entries.push_back({client.Grant(4096)[0], 1, 0, "key"});
+  request.refill_page_bytes = 4096;
+  request.refill_count = 10;
+  const auto reply = client.Ask<wire::RegisterReply>(request);
+  ASSERT_EQ(reply.refill.size(), 10u);
+  EXPECT_EQ(client.GiveBack(reply.refill), 10u);
+}
+
+TEST(RefillTest, InAFullPoolABatchGoesForThemButNoKeyOfTheRequest) {
+  TestEngine host({.pools = {32 * kMiB}});
+  TestClient client(&host);
+  std::vector<wire::PageRef> hand = client.Grant(kMiB, 4);
+  uint64_t stored = 0;
+  for (int round = 0; round < 20; ++round) {
+    wire::RegisterRequest request;
+    std::vector<std::string> keys;
+    for (size_t i = 0; i < hand.size(); ++i) keys.push_back("key" + std::to_string(stored++));
+    for (size_t i = 0; i < hand.size(); ++i) request.entries.push_back({hand[i], 1, 0, keys[i]});
+    request.refill_page_bytes = kMiB;
+    request.refill_count = 4;
+    const auto reply = client.Ask<wire::RegisterReply>(request);
+    for (const std::string& key : keys) EXPECT_TRUE(client.Exists(key)) << key;
+    ASSERT_GE(reply.refill.size(), 1u) << round;
+    hand = reply.refill;
+  }
+  EXPECT_GT(stored, 40u);  // more than the pool holds
+  EXPECT_FALSE(client.Exists("key0"));
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+TEST(RefillTest, WithoutAnyTheReplyIsAsGood) {
+  TestEngine host({.pools = {32 * kMiB}});
+  TestClient client(&host, {.budget_bytes = kMiB});
+  wire::RegisterRequest request;
+  request.entries.push_back({client.Grant(kMiB)[0], 1, 0, "key"});
+  request.refill_page_bytes = kMiB;
+  request.refill_count = 10;
+  const auto reply = client.Ask<wire::RegisterReply>(request);
+  EXPECT_EQ(reply.items[0].outcome, RegisterOutcome::kRegistered);
+  EXPECT_TRUE(reply.refill.empty());
+  EXPECT_TRUE(client.Exists("key"));
+}
+
+TEST(RefillTest, AConfirmedKeyDoesNotGoForIt) {
+  TestEngine host({.pools = {32 * kMiB}});
+  TestClient client(&host, {.budget_bytes = 2 * kMiB});
+  client.Put("key", kMiB);
+  wire::RegisterRequest request;
+  request.entries.push_back({client.Grant(kMiB)[0], 1, 0, "key"});
+  request.refill_page_bytes = kMiB;
+  request.refill_count = 1;
+  const auto reply = client.Ask<wire::RegisterReply>(request);
+  EXPECT_EQ(reply.items[0].outcome, RegisterOutcome::kDuplicate);
+  EXPECT_TRUE(reply.refill.empty());
+  EXPECT_TRUE(client.Exists("key"));
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+}  // namespace
+}  // namespace maru::engine

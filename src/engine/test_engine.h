@@ -1,0 +1,293 @@
+// For tests: an engine over pools in memory that can be killed and started again, and clients that
+// do what a client process does to it: messages, leases in their own areas, locks, death.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/check.h"
+#include "base/units.h"
+#include "catalogue/leases.h"
+#include "catalogue/reader.h"
+#include "engine/engine.h"
+#include "layout/frame.h"
+#include "pool/memory_backing.h"
+#include "pool/pool.h"
+#include "wire/messages.h"
+
+namespace maru::engine {
+
+// Locks as the kernel keeps them: held from Take until the client's process lets go.
+class TestLocks final : public Liveness {
+ public:
+  Status Take(ClientSlot slot) override {
+    if (!held_.insert(slot).second) return FailedPrecondition("the lock is held");
+    return OkStatus();
+  }
+  bool Held(ClientSlot slot) const override { return held_.contains(slot); }
+  void LetGo(ClientSlot slot) { held_.erase(slot); }
+
+ private:
+  std::set<ClientSlot> held_;
+};
+
+class TestEngine {
+ public:
+  struct Options {
+    std::vector<uint64_t> pools{64 * kMiB};
+    uint64_t flags = 0;
+    EngineOptions engine = {};
+  };
+
+  TestEngine() : TestEngine(Options()) {}
+  explicit TestEngine(Options options) : options_(std::move(options)) {
+    if (options_.engine.server_version.empty()) options_.engine.server_version = "1.2.3";
+    for (const uint64_t bytes : options_.pools) AddMemory(bytes);
+    Start();
+  }
+
+  // The server's process ends, in order or not: nothing is written at its end.
+  void Kill() {
+    engine_.reset();
+    pools_.clear();
+    connections_.clear();
+  }
+  void Start() {
+    ++epoch_;
+    std::vector<pool::Pool*> pools;
+    for (const size_t i : served_) {
+      auto backing =
+          std::make_unique<pool::MemoryBacking>(memories_[i], "pool" + std::to_string(i));
+      auto opened = pool::Pool::Open(std::move(backing), {.boot_id = {1, 2}, .epoch = epoch_});
+      MARU_CHECK_OK(opened.status());
+      pools_.push_back(std::move(*opened));
+      pools.push_back(pools_.back().get());
+    }
+    auto created = Engine::Create(options_.engine, pools, &locks_, epoch_, now_ns_, kUnixNs);
+    MARU_CHECK_OK(created.status());
+    engine_ = std::move(*created);
+  }
+  void Restart() {
+    Kill();
+    Start();
+  }
+  // Another pool, served from the next start on.
+  void AddMemory(uint64_t bytes) {
+    served_.push_back(memories_.size());
+    const uint32_t base = static_cast<uint32_t>(memories_.size() + 1) * layout::kRegionIdsPerPool;
+    memories_.push_back(pool::MakeMemoryPool(bytes, options_.flags, base));
+  }
+  // Which of them are served from the next start on, in this order.
+  void SetServed(std::vector<size_t> served) { served_ = std::move(served); }
+
+  Engine& engine() { return *engine_; }
+  Engine* operator->() { return engine_.get(); }
+  bool running() const { return engine_ != nullptr; }
+  TestLocks& locks() { return locks_; }
+  Options& options() { return options_; }
+  pool::Pool& pool(size_t i = 0) { return *pools_[i]; }
+  catalogue::PoolView view(size_t i = 0) const {
+    return catalogue::PoolView(base(i), memories_[served_[i]]->bytes());
+  }
+  std::byte* base(size_t i = 0) const { return memories_[served_[i]]->base(); }
+  size_t pools() const { return served_.size(); }
+
+  uint64_t now_ns() const { return now_ns_; }
+  void Advance(uint64_t by_ns) { now_ns_ += by_ns; }
+  uint64_t Tick() { return engine_->Tick(now_ns_); }
+
+  ConnectionId NewConnection() {
+    connections_.insert(++last_connection_);
+    return last_connection_;
+  }
+  // Closes it once; after a kill all connections are closed.
+  void Close(ConnectionId connection) {
+    if (connections_.erase(connection) != 0) engine_->Disconnected(connection, now_ns_);
+  }
+  bool Open(ConnectionId connection) const { return connections_.contains(connection); }
+  Status Ask(ConnectionId connection, const wire::Request& request, wire::Reply* reply,
+             uint64_t number = 0) {
+    return engine_->Handle(connection, {.pid = 77, .uid = 1000}, request, now_ns_, reply, number);
+  }
+
+  layout::StateWord State(const wire::PageRef& page) const {
+    const layout::PageRecord* const record = view(page.pool.value()).Record(page.record);
+    MARU_CHECK(record != nullptr);
+    return layout::StateWord(record->state_word.load(std::memory_order_relaxed));
+  }
+  // Of a page that no client uses: what is left of its generations.
+  void SetGeneration(const wire::PageRef& page, uint32_t generation) {
+    auto* const record =
+        const_cast<layout::PageRecord*>(view(page.pool.value()).Record(page.record));
+    const layout::StateWord word(record->state_word.load(std::memory_order_relaxed));
+    record->state_word.store(
+        layout::StateWord::Make(word.state(), Generation(generation), word.client()).bits(),
+        std::memory_order_relaxed);
+  }
+
+  static constexpr uint64_t kUnixNs = 1'700'000'000'000'000'000;
+
+ private:
+  Options options_;
+  std::vector<std::shared_ptr<pool::PlainMemory>> memories_;
+  std::vector<size_t> served_;  // indices into memories_
+  std::vector<std::unique_ptr<pool::Pool>> pools_;
+  TestLocks locks_;
+  std::unique_ptr<Engine> engine_;
+  std::set<ConnectionId> connections_;
+  ConnectionId last_connection_ = 0;
+  uint64_t epoch_ = 0;
+  uint64_t now_ns_ = 1'000'000'000;
+};
+
+class TestClient {
+ public:
+  struct Options {
+    std::string label = "client";
+    std::string name_space = {};
+    uint64_t budget_bytes = 0;
+  };
+
+  explicit TestClient(TestEngine* host) : TestClient(host, Options()) {}
+  // Attached.
+  TestClient(TestEngine* host, Options options) : host_(host), options_(std::move(options)) {
+    MARU_CHECK_OK(Attach());
+  }
+
+  Options& options() { return options_; }
+  ConnectionId connection() const { return connection_; }
+  ClientId id() const { return attached_.client; }
+  ClientSlot slot() const { return attached_.slot; }
+  const wire::AttachReply& attached() const { return attached_; }
+
+  // On a new connection, as the client it was before, if it was one.
+  Status Attach() {
+    connection_ = host_->NewConnection();
+    wire::AttachRequest request;
+    request.protocol_version = layout::kProtocolVersion;
+    request.layout_version = layout::kLayoutVersion;
+    request.label = options_.label;
+    request.name_space = options_.name_space;
+    request.budget_bytes = options_.budget_bytes;
+    request.previous_client = attached_.client;
+    if (!attached_.pools.empty()) request.previous_pool = attached_.pools[0].uuid;
+    wire::Reply reply;
+    MARU_RETURN_IF_ERROR(host_->Ask(connection_, request, &reply));
+    auto& attached = std::get<wire::AttachReply>(reply);
+    if (!attached.same_client) {
+      if (attached_.client.value() != 0) host_->locks().LetGo(attached_.slot);
+      leases_.clear();
+      for (size_t i = 0; i < host_->pools(); ++i) {
+        leases_.push_back(MakeLeases(i, attached.pools[i].lease_blocks));
+      }
+    }
+    attached_ = std::move(attached);
+    return OkStatus();
+  }
+  // Its connection breaks; it lives on.
+  void Disconnect() { host_->Close(connection_); }
+  // Its process ends.
+  void Die() {
+    host_->locks().LetGo(slot());
+    Disconnect();
+  }
+
+  Status TryAsk(const wire::Request& request, wire::Reply* reply) {
+    return host_->Ask(connection_, request, reply, ++request_number_);
+  }
+  template <typename Reply>
+  Reply Ask(const wire::Request& request) {
+    wire::Reply reply;
+    MARU_CHECK_OK(TryAsk(request, &reply));
+    return std::move(std::get<Reply>(reply));
+  }
+
+  Result<std::vector<wire::PageRef>> TryGrant(uint64_t page_bytes, uint32_t count = 1) {
+    wire::Reply reply;
+    MARU_RETURN_IF_ERROR(TryAsk(wire::GrantRequest{page_bytes, count}, &reply));
+    return std::get<wire::GrantReply>(reply).pages;
+  }
+  std::vector<wire::PageRef> Grant(uint64_t page_bytes, uint32_t count = 1) {
+    auto pages = TryGrant(page_bytes, count);
+    MARU_CHECK_OK(pages.status());
+    return *pages;
+  }
+  wire::RegisterReply::Item Register(std::string_view key, const wire::PageRef& page,
+                                     uint64_t length_bytes = 1, uint64_t checksum = 0) {
+    wire::RegisterRequest request;
+    request.entries.push_back({page, length_bytes, checksum, key});
+    return Ask<wire::RegisterReply>(request).items[0];
+  }
+  // Grant and register; REQUIRES: the key is new.
+  wire::PageRef Put(std::string_view key, uint64_t page_bytes = 4096) {
+    const wire::PageRef page = Grant(page_bytes)[0];
+    MARU_CHECK_EQ(Register(key, page).outcome, wire::RegisterOutcome::kRegistered);
+    return page;
+  }
+  bool Exists(std::string_view key) { return Find(key).found; }
+  wire::FindReply::Item Find(std::string_view key) {
+    return Ask<wire::FindReply>(wire::FindRequest{{key}}).items[0];
+  }
+  wire::DeleteOutcome Delete(std::string_view key) {
+    return Ask<wire::DeleteReply>(wire::DeleteRequest{{key}}).outcomes[0];
+  }
+  wire::FreeOutcome Free(const wire::PageRef& page) {
+    return Ask<wire::FreeReply>(wire::FreeRequest{page}).outcome;
+  }
+  uint32_t GiveBack(std::vector<wire::PageRef> pages) {
+    return Ask<wire::GiveBackReply>(wire::GiveBackRequest{std::move(pages)}).returned;
+  }
+  wire::SettleReply Settle(std::vector<wire::PageRef> pages, bool last = true) {
+    return Ask<wire::SettleReply>(wire::SettleRequest{last, std::move(pages)});
+  }
+
+  catalogue::Leases& leases(size_t pool = 0) { return *leases_[pool]; }
+  bool Lease(const wire::PageRef& page) {
+    return leases(page.pool.value()).Acquire(page.record, page.generation) ==
+           catalogue::LeaseOutcome::kHeld;
+  }
+  void Release(const wire::PageRef& page) {
+    leases(page.pool.value()).Release(page.record, page.generation);
+  }
+  bool Pin(const wire::PageRef& page) {
+    return leases(page.pool.value()).Pin(page.record, page.generation) ==
+           catalogue::LeaseOutcome::kHeld;
+  }
+  bool Unpin(const wire::PageRef& page) {
+    return leases(page.pool.value()).Unpin(page.record, page.generation);
+  }
+  uint64_t last_request() const { return request_number_; }
+
+ private:
+  std::unique_ptr<catalogue::Leases> MakeLeases(size_t pool, const std::vector<uint64_t>& blocks) {
+    std::byte* const base = host_->base(pool);
+    std::vector<layout::LeaseSlots*> slots;
+    for (size_t i = 1; i < blocks.size(); ++i) {
+      slots.push_back(reinterpret_cast<layout::LeaseSlots*>(base + blocks[i]));
+    }
+    return std::make_unique<catalogue::Leases>(
+        host_->view(pool), reinterpret_cast<layout::LeaseHeader*>(base + blocks[0]), slots);
+  }
+
+  TestEngine* host_;
+  Options options_;
+  ConnectionId connection_ = 0;
+  wire::AttachReply attached_;
+  std::vector<std::unique_ptr<catalogue::Leases>> leases_;
+  uint64_t request_number_ = 0;
+};
+
+// No offender, as a message.
+inline std::string Offenders(const Engine& engine) {
+  std::string text;
+  for (const std::string& offender : engine.Audit()) text += offender + "\n";
+  return text;
+}
+
+}  // namespace maru::engine
