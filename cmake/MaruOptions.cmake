@@ -32,7 +32,9 @@ find_library(MARU_XXHASH_LIBRARY xxhash REQUIRED)
 add_library(maru_flags INTERFACE)
 target_include_directories(maru_flags INTERFACE
   "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
+# Designated initializers leave members at their defaults on purpose.
 target_compile_options(maru_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
+  -Wno-missing-field-initializers
   $<$<BOOL:${MARU_WERROR}>:-Werror>
   $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>)
 target_link_libraries(maru_flags INTERFACE Threads::Threads)

@@ -1,0 +1,50 @@
+#pragma once
+
+// What the machine has, within the limits set to this process.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "maru/result.h"
+
+namespace maru::os {
+
+inline constexpr std::size_t kBootIdBytes = 16;
+inline constexpr std::size_t kCpusMax = 4096;
+inline constexpr std::size_t kDaxDevicesMax = 1024;
+
+// Another one after each boot of the machine; the text form of a UUID.
+Result<std::string> BootId();
+
+// The physical memory, or the lowest limit of the control groups (version 1 or 2) that hold this
+// process, whichever is less.
+Result<std::uint64_t> MemoryLimitBytes();
+
+// The processors this thread may run on, ascending.
+Result<std::vector<int>> AllowedCpus();
+// Keeps the calling thread, and those it starts from now on, on these processors.
+Status RunOnCpus(std::span<const int> cpus);
+
+// Places the pages of a mapping that are not backed yet on NODE. InvalidArgument for a node that
+// the machine does not have.
+Status PlaceOnNode(std::span<std::byte> mapping, int node);
+
+struct DaxDevice {
+  std::string path;  // /dev/dax0.0
+  std::uint64_t size_bytes = 0;
+  std::uint64_t align_bytes = 0;
+  int node = -1;  // of its memory
+};
+
+// The character devices of directly accessible memory; empty where there are none.
+Result<std::vector<DaxDevice>> DaxDevices(const std::string& sysfs = "/sys/bus/dax/devices");
+
+namespace internal {
+// MemoryLimitBytes with the files of another root and the text of /proc/self/cgroup given.
+std::uint64_t CgroupLimitBytes(const std::string& cgroup_root, const std::string& self_cgroup);
+}  // namespace internal
+
+}  // namespace maru::os

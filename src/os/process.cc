@@ -1,0 +1,89 @@
+#include "os/process.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <limits>
+
+#include "base/check.h"
+#include "os/errno_status.h"
+
+namespace maru::os {
+namespace {
+
+constexpr std::size_t kThreadNameMax = 15;
+constexpr std::size_t kLinkMax = 4096;
+constexpr std::size_t kGroupRecordMax = 1 << 20;
+
+}  // namespace
+
+std::int32_t ProcessId() { return ::getpid(); }
+std::uint32_t UserId() { return ::geteuid(); }
+std::uint32_t GroupId() { return ::getegid(); }
+
+Result<std::string> ProgramPath() {
+  std::array<char, kLinkMax> path;
+  const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
+  if (size < 0) return ErrnoStatus(errno, "read", "/proc/self/exe", "mount /proc");
+  return std::string(path.data(), static_cast<std::size_t>(size));
+}
+
+Result<std::uint32_t> FindGroup(const std::string& name) {
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error == std::errc() && end == name.data() + name.size()) return number;
+  group record{};
+  group* found = nullptr;
+  std::vector<char> room(1024);
+  int failed = ::getgrnam_r(name.c_str(), &record, room.data(), room.size(), &found);
+  while (failed == ERANGE && room.size() < kGroupRecordMax) {
+    room.resize(room.size() * 4);
+    failed = ::getgrnam_r(name.c_str(), &record, room.data(), room.size(), &found);
+  }
+  if (found != nullptr) return static_cast<std::uint32_t>(record.gr_gid);
+  if (failed != 0) return ErrnoStatus(failed, "look up the group", name);
+  return NotFound("there is no group \"" + name + "\"; see: getent group");
+}
+
+Status FillRandom(std::span<std::byte> out) {
+  std::size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t got =
+        RetryInterrupted([&] { return ::getrandom(out.data() + done, out.size() - done, 0); });
+    if (got < 0) return ErrnoStatus(errno, "draw random bytes", "");
+    done += static_cast<std::size_t>(got);
+  }
+  return OkStatus();
+}
+
+Result<std::uint64_t> RandomNumber() {
+  std::uint64_t number = 0;
+  MARU_RETURN_IF_ERROR(FillRandom(std::as_writable_bytes(std::span(&number, 1))));
+  return number;
+}
+
+Status OnEachFork(ForkFunction before, ForkFunction in_parent, ForkFunction in_child) {
+  const int error = ::pthread_atfork(before, in_parent, in_child);
+  if (error != 0) return ErrnoStatus(error, "register for fork", "");
+  return OkStatus();
+}
+
+void BlockSignalsInThisThread() {
+  sigset_t all;
+  sigfillset(&all);
+  MARU_CHECK_EQ(::pthread_sigmask(SIG_BLOCK, &all, nullptr), 0);
+}
+
+void NameThisThread(const std::string& name) {
+  // A convenience for debuggers; its failure changes nothing.
+  (void)::pthread_setname_np(::pthread_self(), name.substr(0, kThreadNameMax).c_str());
+}
+
+}  // namespace maru::os

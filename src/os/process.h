@@ -1,0 +1,94 @@
+#pragma once
+
+// This process and its children.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "maru/result.h"
+#include "os/unique_fd.h"
+
+namespace maru::os {
+
+std::int32_t ProcessId();
+std::uint32_t UserId();   // effective
+std::uint32_t GroupId();  // effective
+// The running program's file.
+Result<std::string> ProgramPath();
+// The number of a group that is named, or written as a number.
+Result<std::uint32_t> FindGroup(const std::string& name);
+
+// From the kernel's generator, good for secrets.
+Status FillRandom(std::span<std::byte> out);
+Result<std::uint64_t> RandomNumber();
+
+// Registers functions that fork() calls: BEFORE and IN_PARENT in the parent, IN_CHILD in the child,
+// where only async-signal-safe calls are allowed. Null where there is nothing to do. For the life
+// of the process; each set must be registered once.
+using ForkFunction = void (*)();
+Status OnEachFork(ForkFunction before, ForkFunction in_parent, ForkFunction in_child);
+
+// Blocks all signals in the calling thread, for threads inside somebody else's process.
+void BlockSignalsInThisThread();
+// At most 15 bytes, more are cut.
+void NameThisThread(const std::string& name);
+
+enum class ChildStream { kInherit, kDiscard, kPipe };
+
+struct ChildOptions {
+  ChildStream output = ChildStream::kInherit;
+  ChildStream error = ChildStream::kInherit;
+  // Kept open in the child under the numbers 3, 4, ...; all others are closed by their flag.
+  std::vector<int> descriptors;
+  std::vector<std::string> environment;  // "NAME=value", added to this process's own
+};
+
+struct ChildExit {
+  int code = 0;    // when signal is 0
+  int signal = 0;  // that killed it
+  bool ok() const { return code == 0 && signal == 0; }
+};
+
+inline constexpr std::size_t kChildDescriptorsMax = 16;
+
+// A program started by this process. The destructor kills and reaps it. Not thread-safe.
+class Child {
+ public:
+  // ARGUMENTS[0] is the program: a path, or a name to look up in PATH. NotFound and the like when
+  // it cannot be run.
+  static Result<Child> Start(const std::vector<std::string>& arguments,
+                             const ChildOptions& options = {});
+
+  Child(Child&& other) noexcept;
+  Child& operator=(Child&&) = delete;
+  ~Child();
+
+  std::int32_t pid() const { return pid_; }
+  // The reading ends where kPipe was asked for.
+  int output_fd() const { return output_.get(); }
+  int error_fd() const { return error_.get(); }
+  // Everything up to the end of its output, at most BYTES_MAX (ResourceExhausted beyond).
+  Result<std::string> ReadOutput(std::size_t bytes_max);
+
+  Status Signal(int signal) const;
+  // Waits for its end. Further calls answer the same.
+  Result<ChildExit> Wait();
+  // The same without waiting: nothing while it runs.
+  Result<std::optional<ChildExit>> TryWait();
+
+ private:
+  Child(std::int32_t pid, UniqueFd output, UniqueFd error)
+      : pid_(pid), output_(std::move(output)), error_(std::move(error)) {}
+
+  std::int32_t pid_;
+  UniqueFd output_;
+  UniqueFd error_;
+  std::optional<ChildExit> exit_;
+};
+
+}  // namespace maru::os

@@ -1,0 +1,150 @@
+#include "os/process.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <string>
+#include <thread>
+
+#include "base/bytes.h"
+#include "base/testing.h"
+#include "os/clock.h"
+#include "os/event.h"
+#include "os/file.h"
+#include "os/unix_socket.h"
+
+namespace maru::os {
+namespace {
+
+TEST(Process, KnowsItself) {
+  EXPECT_EQ(ProcessId(), ::getpid());
+  EXPECT_EQ(UserId(), ::geteuid());
+  ASSERT_OK_AND_ASSIGN(const std::string path, ProgramPath());
+  EXPECT_NE(path.find("os_test"), std::string::npos);
+}
+
+TEST(Process, FindsGroupsByNameAndNumber) {
+  EXPECT_EQ(*FindGroup("root"), 0u);
+  EXPECT_EQ(*FindGroup("1234"), 1234u);
+  EXPECT_CODE(FindGroup("no-such-group"), kNotFound);
+}
+
+TEST(Process, DrawsRandomBytes) {
+  std::array<std::byte, 512> first{};
+  std::array<std::byte, 512> second{};
+  ASSERT_OK(FillRandom(first));
+  ASSERT_OK(FillRandom(second));
+  EXPECT_NE(first, second);
+  EXPECT_NE(*RandomNumber(), *RandomNumber());
+}
+
+int before_calls = 0;
+int parent_calls = 0;
+int child_calls = 0;
+
+TEST(Process, CallsRegisteredFunctionsAtFork) {
+  ASSERT_OK(OnEachFork([] { ++before_calls; }, [] { ++parent_calls; }, [] { ++child_calls; }));
+  const pid_t pid = ::fork();
+  if (pid == 0) ::_exit(before_calls * 10 + child_calls);
+  int status = 0;
+  ASSERT_EQ(::waitpid(pid, &status, 0), pid);
+  EXPECT_EQ(WEXITSTATUS(status), 11);
+  EXPECT_EQ(parent_calls, 1);
+  EXPECT_EQ(child_calls, 0);
+}
+
+TEST(Process, BlocksSignalsInThreadsOfItsOwn) {
+  std::thread([] {
+    BlockSignalsInThisThread();
+    NameThisThread("a name that is longer than the kernel takes");
+    ::pthread_kill(::pthread_self(), SIGTERM);  // would end the program
+    sigset_t pending;
+    sigpending(&pending);
+    EXPECT_EQ(sigismember(&pending, SIGTERM), 1);
+    std::array<char, 32> name{};
+    ::pthread_getname_np(::pthread_self(), name.data(), name.size());
+    EXPECT_STREQ(name.data(), "a name that is ");
+  }).join();
+}
+
+TEST(Child, RunsAProgramAndReadsItsOutput) {
+  ASSERT_OK_AND_ASSIGN(
+      Child child, Child::Start({"sh", "-c", "echo \"$WORD\"; exit 3"},
+                                {.output = ChildStream::kPipe, .environment = {"WORD=spoken"}}));
+  EXPECT_EQ(*child.ReadOutput(100), "spoken\n");
+  ASSERT_OK_AND_ASSIGN(const ChildExit exit, child.Wait());
+  EXPECT_EQ(exit.code, 3);
+  EXPECT_EQ(exit.signal, 0);
+  EXPECT_FALSE(exit.ok());
+  EXPECT_EQ(child.Wait()->code, 3);
+  EXPECT_CODE(child.Signal(SIGTERM), kFailedPrecondition);
+}
+
+TEST(Child, BoundsTheOutputItReads) {
+  ASSERT_OK_AND_ASSIGN(Child child,
+                       Child::Start({"sh", "-c", "echo 12345"}, {.output = ChildStream::kPipe}));
+  EXPECT_CODE(child.ReadOutput(5), kResourceExhausted);
+}
+
+TEST(Child, SaysWhenAProgramCannotBeRun) {
+  const Result<Child> missing = Child::Start({"/no/such/program"});
+  EXPECT_CODE(missing, kNotFound);
+  EXPECT_NE(missing.status().message().find("/no/such/program"), std::string_view::npos);
+  EXPECT_CODE(Child::Start({"/dev/null"}), kPermissionDenied);
+}
+
+TEST(Child, PassesDescriptorsFromThreeOn) {
+  ASSERT_OK_AND_ASSIGN(const File first, File::CreateMemory("first"));
+  ASSERT_OK_AND_ASSIGN(const File second, File::CreateMemory("second"));
+  ASSERT_OK(second.WriteAt(AsBytes("two"), 0));
+  ASSERT_OK_AND_ASSIGN(Child child, Child::Start({"sh", "-c", "cat <&4; echo -n written >&3"},
+                                                 {.output = ChildStream::kPipe,
+                                                  .descriptors = {first.fd(), second.fd()}}));
+  EXPECT_EQ(*child.ReadOutput(100), "two");
+  EXPECT_TRUE(child.Wait()->ok());
+  std::array<std::byte, 7> read{};
+  ASSERT_OK(first.ReadExactlyAt(read, 0));
+  EXPECT_EQ(AsText(read), "written");
+}
+
+TEST(Child, StartsWithoutTheSignalMaskOfItsParent) {
+  std::thread([] {
+    BlockSignalsInThisThread();
+    Result<Child> child = Child::Start({"sh", "-c", "kill -TERM $$; exit 0"});
+    ASSERT_OK(child);
+    EXPECT_EQ(child->Wait()->signal, SIGTERM);
+  }).join();
+}
+
+TEST(Child, IsKilledAndReapedByItsDestructor) {
+  std::int32_t pid = 0;
+  {
+    ASSERT_OK_AND_ASSIGN(Child child,
+                         Child::Start({"cat", "/dev/zero"}, {.output = ChildStream::kDiscard}));
+    pid = child.pid();
+    EXPECT_FALSE(child.TryWait()->has_value());
+  }
+  EXPECT_EQ(::kill(pid, 0), -1);
+}
+
+TEST(Child, AnswersWithoutWaitingWhetherItRuns) {
+  ASSERT_OK_AND_ASSIGN(Child child,
+                       Child::Start({"cat", "/dev/zero"}, {.output = ChildStream::kPipe}));
+  EXPECT_FALSE(child.TryWait()->has_value());
+  ASSERT_OK(child.Signal(SIGKILL));
+  EXPECT_EQ(child.Wait()->signal, SIGKILL);
+  EXPECT_EQ((*child.TryWait())->signal, SIGKILL);
+}
+
+TEST(Clock, GoesOn) {
+  const std::int64_t first = RealClock().Now();
+  EXPECT_GT(first, 0);
+  EXPECT_GE(RealClock().Now(), first);
+  EXPECT_GT(WallTimeNs(), std::int64_t{1'600'000'000} * kNanosPerSecond);
+}
+
+}  // namespace
+}  // namespace maru::os
