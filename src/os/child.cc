@@ -54,8 +54,7 @@ int Park(int fd) { return ::fcntl(fd, F_DUPFD_CLOEXEC, kParkedFrom); }
   const int report = Park(plan.report);
   if (report < 0) ::_exit(127);
   for (int& fd : plan.passed) {
-    fd = Park(fd);
-    if (fd < 0) Fail(report);
+    if ((fd = Park(fd)) < 0) Fail(report);
   }
   if (plan.output >= 0 && ::dup2(plan.output, STDOUT_FILENO) < 0) Fail(report);
   if (plan.error >= 0 && ::dup2(plan.error, STDERR_FILENO) < 0) Fail(report);
@@ -64,7 +63,7 @@ int Park(int fd) { return ::fcntl(fd, F_DUPFD_CLOEXEC, kParkedFrom); }
   }
   sigset_t none;
   sigemptyset(&none);
-  ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::execvpe(plan.arguments[0], plan.arguments.data(), plan.environment.data());
   Fail(report);
 }
