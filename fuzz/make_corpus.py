@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the seeds of fuzz/corpus/ from the worked examples of docs/formats/.
+"""Makes the seeds of fuzz/corpus/, those of stored bytes from the examples of docs/formats/.
 
     fuzz/make_corpus.py          writes the seeds
     fuzz/make_corpus.py --check  fails when a committed seed is not what the pages give
@@ -123,7 +123,49 @@ def frame_reply_seeds():
     return seeds | {"lying_count": frame(3, struct.pack("<I", 8192), True)}
 
 
+def lease_area_seeds():
+    def word(index, value, client=0):
+        return struct.pack("<BHQ", client << 4, index, value)
+
+    scan, drain, counts, reopen, drop, grow = b"\1", b"\2", b"\3", b"\5", b"\6", b"\7"
+    lease = 5 << 32 | 3 << 1
+    slots = 4096  # the first word of the first block of slots
+    filled = word(slots, lease) + word(slots + 1, lease | 1) + word(0, 2)
+    touched = word(16, 2 << 32 | 1) + word(17, 0xFFFFFFFF) + word(1, 4)
+    return {
+        "filled": filled + touched + scan + drain + counts + reopen + scan,
+        "all_ones": word(0, 2**64 - 1) + word(1, 2**64 - 1) + word(slots + 9, 2**64 - 1)
+        + scan + drain + counts,
+        "two_clients": filled + word(slots, lease, 1) + word(0, 1, 1) + scan + drop + scan + grow,
+        "grown": grow + grow + word(0, 9000) + word(3 * 4096, lease) + scan + reopen + scan,
+        "owners": struct.pack("<BBQ", 4, 9, 1 << 32 | 1) + struct.pack("<BBQ", 4, 0, 1 << 32)
+        + struct.pack("<BBQ", 4, 11, 2**64 - 1) + scan + drop + grow,
+    }
+
+
+def catalogue_open_seeds():
+    def change(part, word, value):
+        return struct.pack("<BHQ", part, word, value)
+
+    record = lambda page, field: page * 16 + field
+    live = 3 << 60 | 2 << 28
+    return {
+        "whole": b"\0",
+        "dropped_state": b"\1" + change(0, record(3, 0), 2**64 - 1),
+        "state": b"\0" + change(0, record(3, 0), 2**64 - 1),
+        "live_again": b"\1" + change(0, record(1, 0), live) + change(0, record(20, 0), live),
+        "text_offset": b"\0" + change(0, record(3, 3), 2**63),
+        "key_sizes": b"\1" + change(0, record(3, 4), 2**32 - 1),
+        "table_word": b"\0" + change(1, 1, 5 << 16 | 0x0101),
+        "region": b"\0" + change(2, 1, 2 << 20) + change(2, 33, 4 << 20),
+        "chunk": b"\0" + change(3, 0, 9),
+        "text": b"\1" + change(4, 0, 0),
+    }
+
+
 SEEDS = {
+    "lease_area": lease_area_seeds,
+    "catalogue_open": catalogue_open_seeds,
     "superblock": superblock_seeds,
     "region_table": region_table_seeds,
     "frame_request": frame_request_seeds,
@@ -144,7 +186,7 @@ def main():
             elif not check:
                 path.write_bytes(seed)
     for path in stale:
-        print(f"{path} is not what docs/formats/ gives; run fuzz/make_corpus.py")
+        print(f"{path} is not what this script makes; run fuzz/make_corpus.py")
     return 1 if stale else 0
 
 

@@ -62,7 +62,9 @@ Status Recovery::ReadParts() {
       index_->AddRoom(region.offset_bytes, region.length_bytes);
     }
   }
-  return index_->HoldNamedTables();
+  const Status held = index_->HoldNamedTables();
+  // Of an earlier boot: nobody probes its tables any more, and they are derived.
+  return damage_ == Damage::kDrop ? OkStatus() : held;
 }
 
 Status Recovery::ReadRun(const RegionExtent& region) {

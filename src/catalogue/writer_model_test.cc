@@ -230,7 +230,7 @@ class WriterModel {
 TEST(WriterModel, RandomTransitionsCutsAndRestartsAgree) {
   const uint64_t seed = TestSeed();
   SCOPED_TRACE("MARU_TEST_SEED=" + std::to_string(seed));
-  WriterModel model(seed, 1ull << 30);
+  WriterModel model(seed, 384ull << 20);
   Random random(seed + 1);
   constexpr uint64_t kKeySpace = 900;
   model.Cut(300);
@@ -257,7 +257,7 @@ TEST(WriterModel, RandomTransitionsCutsAndRestartsAgree) {
 TEST(WriterModel, AgreesWhileTheIndexGrows) {
   const uint64_t seed = TestSeed();
   SCOPED_TRACE("MARU_TEST_SEED=" + std::to_string(seed));
-  WriterModel model(seed, 1ull << 30);
+  WriterModel model(seed, 384ull << 20);
   Random random(seed + 1);
   constexpr uint64_t kKeySpace = 2'000;
   // Keys beside those of the model, up to where the table is about to grow.

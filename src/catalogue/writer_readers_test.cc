@@ -137,7 +137,7 @@ TEST(WriterAndReaders, AKeyThatStaysIsNeverMissed) {
   const uint64_t seed = TestSeed();
   SCOPED_TRACE("MARU_TEST_SEED=" + std::to_string(seed));
   const KeySet staying("stays", kStaying), coming("comes", kComing), filling("fills", kFilling);
-  TestWriter test(1ull << 30);
+  TestWriter test(384ull << 20);
   Fill(test, staying, 0, kStaying, test.Cut(kStaying), nullptr);
   const RecordNumber filled = test.Cut(kFilling);
   Churn churn(&test, coming, seed + 1);
