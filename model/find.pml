@@ -50,6 +50,11 @@
 #else
 #define TEXT_LOAD ORDERED
 #endif
+#ifdef WEAKER_SECOND_LOAD /* what the acquire loads of the text leave to do */
+#define SECOND_LOAD RELAXED
+#else
+#define SECOND_LOAD ORDERED
+#endif
 #ifdef KO_FIND_ACQUIRE
 #define FIRST_LOAD RELAXED
 #else
@@ -207,7 +212,7 @@ again:
   load(0, T1, TEXT_LOAD, t1);
   atomic {
 #ifndef KO_FIND_REREAD
-    load(0, S, ORDERED, s2);
+    load(0, S, SECOND_LOAD, s2);
     if
     :: SEEN_AS(s1) != SEEN_AS(s2) ->
        round++;

@@ -20,12 +20,7 @@
 #define ORDERED 1 /* release on a store, acquire on a load */
 #define SEQ_CST 2
 
-/* What must never be: a bit for each claim, so that pan's message names it. */
-#define NEVER(claim, broken) \
-  atomic { \
-    claim = (broken); \
-    assert(!claim); \
-  }
+#include "claims.pml"
 
 #define IDLE 255 /* floor of a reader outside a call: it will start from what it is told */
 
