@@ -44,7 +44,7 @@ fmt:  ## Format all C++ files in place
 	scripts/lint --fix-format
 
 clean:  ## Remove everything that was built
-	rm -rf build dist
+	rm -rf --one-file-system build dist
 
 test-debian13:  ## `make test` and `make demo` of this commit in a fresh Debian 13 (root)
 	scripts/debian13

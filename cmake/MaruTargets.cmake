@@ -7,7 +7,8 @@
 #
 # For tests there is NAME_points: the same sources with MARU_SEQUENCE_POINTS=1, an alias of NAME
 # where the whole build has them. The *_test.cc of the folder become one test program, see
-# maru_folder_tests in MaruTesting.cmake.
+# maru_folder_tests in MaruTesting.cmake; what they share with the tests of other folders lies in
+# test_*.cc, the library NAME_testing, which every test that links NAME gets as well.
 function(maru_library name folder)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "LINKS")
   set(path "${CMAKE_CURRENT_SOURCE_DIR}/${folder}")
@@ -24,8 +25,12 @@ function(maru_library name folder)
   else()
     _maru_one_library(${name}_points "_points" "${sources}" "${arg_LINKS}")
   endif()
+  if(shared_by_tests)
+    add_library(${name}_testing STATIC EXCLUDE_FROM_ALL ${shared_by_tests})
+    target_link_libraries(${name}_testing PUBLIC ${name}_points)
+  endif()
   if(MARU_BUILD_TESTS)
-    maru_folder_tests(${name} "${path}")
+    maru_folder_tests(${name} "${path}" "${arg_LINKS}")
   endif()
 endfunction()
 

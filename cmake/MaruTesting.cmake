@@ -13,7 +13,8 @@ target_precompile_headers(maru_test_pch PRIVATE
 # maru_test(NAME SOURCES ... LINKS ... [LABELS ...] [TIMEOUT seconds])
 #
 # One GoogleTest program and one ctest test of the same name; label fast unless LABELS says more.
-# LINKS names libraries as usual; those of maru are replaced by their _points variant.
+# LINKS names libraries as usual; those of maru are replaced by their _points variant, and bring
+# their _testing library along.
 function(maru_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINKS;LABELS")
   if(NOT arg_LABELS)
@@ -23,23 +24,26 @@ function(maru_test name)
   target_precompile_headers(${name} REUSE_FROM maru_test_pch)
   target_link_libraries(${name} PRIVATE maru_flags GTest::gtest_main GTest::gmock
     "${MARU_RAPIDCHECK_LIBRARY}")
-  foreach(link IN LISTS arg_LINKS)
-    if(TARGET ${link}_points)
-      target_link_libraries(${name} PRIVATE ${link}_points)
-    else()
-      target_link_libraries(${name} PRIVATE ${link})
-    endif()
+  # Shared test code first: archives resolve from left to right.
+  foreach(suffix IN ITEMS _testing _points)
+    foreach(link IN LISTS arg_LINKS)
+      if(TARGET ${link}${suffix})
+        target_link_libraries(${name} PRIVATE ${link}${suffix})
+      elseif(suffix STREQUAL "_points" AND (TARGET ${link} OR NOT link MATCHES "^maru_"))
+        target_link_libraries(${name} PRIVATE ${link})
+      endif()
+    endforeach()
   endforeach()
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}")
 endfunction()
 
 # The *_test.cc of a library's folder and what they share, test_*.cc: base -> base_test.
-function(maru_folder_tests library path)
+function(maru_folder_tests library path links)
   file(GLOB tests CONFIGURE_DEPENDS "${path}/*_test.cc" "${path}/test_*.cc")
   if(tests)
     cmake_path(GET path FILENAME folder)
-    maru_test(${folder}_test SOURCES ${tests} LINKS ${library})
+    maru_test(${folder}_test SOURCES ${tests} LINKS ${library} ${links})
   endif()
 endfunction()
 

@@ -50,7 +50,7 @@ GLOBAL_CALL = re.compile(
     r"mkdir|rmdir|getuid|geteuid|sysconf)\s*\("
 )
 
-TEST_FILES = ("_test.cc", "_test.h")
+TEST_FILES = re.compile(r"(^test_.*|.*_test)\.(cc|h)$")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
@@ -67,7 +67,7 @@ def folder_of(path):
 
 
 def check_include(folder, path, kind, name):
-    is_test = path.name.endswith(TEST_FILES)
+    is_test = TEST_FILES.match(path.name)
     if kind == "<":
         if folder not in ("os", "tools") and not is_test and SYSTEM.search(name):
             return f"<{name}>: only src/os/ includes system headers"
@@ -95,7 +95,7 @@ def check_file(root, path):
             why = check_include(folder, path, *match.groups())
             if why:
                 found.append(f"{path}:{number}: {why}")
-    if folder not in ("os", "tools") and not path.name.endswith(TEST_FILES):
+    if folder not in ("os", "tools") and not TEST_FILES.match(path.name):
         code = COMMENT_OR_STRING.sub(blank, text)
         for number, line in enumerate(code.split("\n"), 1):
             match = CALL.search(line) or GLOBAL_CALL.search(line)
