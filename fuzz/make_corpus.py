@@ -163,9 +163,47 @@ def catalogue_open_seeds():
     }
 
 
+def catalogue_seeds():
+    """Stores as fuzz/catalogue_fuzz.cc reads them: place, index, value."""
+
+    def store(place, index, value):
+        return struct.pack("<BBQ", place, index, value)
+
+    def state(number, generation):
+        return number << 60 | generation << 28
+
+    table_word, descriptor, entry, new_entry, record, text, region, directory = range(8)
+    second = 16  # words of a record
+    return {
+        "untouched": b"",
+        "growing": store(table_word, 0, 7 << 16 | 0 << 8 | 1),
+        "growing_moved": store(table_word, 0, 7 << 16 | 0 << 8 | 1)
+        + store(entry, 0, 0xFFFFFFFF)
+        + store(new_entry, 0, 1 << 32 | 1),
+        "no_table": store(table_word, 0, 7 << 16 | 0xFFFF),
+        "table_outside": store(descriptor, 0, 1 << 45 | 18),
+        "table_of_pages": store(descriptor, 0, 28 << 21 | 20),
+        "wrong_record": store(entry, 0, 1 << 32 | 3),
+        "record_outside": store(entry, 1, 2 << 32 | 0xFFFFFFFE),
+        "retiring": store(record, 0, state(4, 2)) + store(record, second, state(4, 2)),
+        "condemned": store(record, 0, state(5, 2)),
+        "generation_0": store(record, 0, state(3, 0)),
+        "text_outside": store(record, 3, 1 << 45),
+        "text_unaligned": store(record, 3, (2 << 20) + 4),
+        "text_at_the_end": store(record, 3, (32 << 20) - 8),
+        "endless_key": store(record, 4, 0xFFFF_FFFF_FFFF_FFFF),
+        "other_text": store(text, 0, 0x4141414141414141),
+        "region_of_its_own_kind": store(region, 4 * 32, 1 << 32 | 2),
+        "endless_region": store(region, 4 * 32 + 2, 0xFFFF_FFFF_FFFF_FFFF),
+        "chunk_outside": store(directory, 0, 16),
+        "chunk_is_the_head": store(directory, 0, 0),
+    }
+
+
 SEEDS = {
     "lease_area": lease_area_seeds,
     "catalogue_open": catalogue_open_seeds,
+    "catalogue": catalogue_seeds,
     "superblock": superblock_seeds,
     "region_table": region_table_seeds,
     "frame_request": frame_request_seeds,
@@ -187,6 +225,7 @@ def main():
                 path.write_bytes(seed)
     for path in stale:
         print(f"{path} is not what this script makes; run fuzz/make_corpus.py")
+        print(f"{path} is not what this script makes of docs/formats/; run fuzz/make_corpus.py")
     return 1 if stale else 0
 
 

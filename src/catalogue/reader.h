@@ -17,8 +17,8 @@ enum class FindVerdict : uint8_t {
   kMiss = 0,       // not there
   kLive = 1,       // LIVE under this key at one moment of the call
   kRetiring = 2,   // RETIRING under this key: keep what you hold and ask the server (Resolve)
-  kAskServer = 3,  // the retries are used up (the tables kept changing), or the pool has no index at
-                   // the moment: ask the server (Find)
+  kAskServer = 3,  // the retries are used up (the tables kept changing), or the pool has no index
+                   // at the moment: ask the server (Find)
 };
 
 struct Found {
