@@ -15,6 +15,12 @@ using layout::TableWord;
 Status IndexWriter::HoldNamedTables() {
   const layout::Root& root = memory_->root();
   const TableWord word(root.table_word.load(std::memory_order_relaxed));
+  // Half of the numbers: more than any pool's life has stores, and as many are left.
+  constexpr uint64_t kSequenceMax = uint64_t{1} << 47;
+  if (word.sequence() >= kSequenceMax) {
+    return DataLoss("the table word has the impossible sequence " +
+                    std::to_string(word.sequence()));
+  }
   const uint8_t numbers[2] = {word.current(), word.old_table()};
   for (int i = 0; i < 2; ++i) {
     const uint8_t number = numbers[i];
