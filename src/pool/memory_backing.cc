@@ -1,20 +1,18 @@
 #include "pool/memory_backing.h"
 
-#include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/check.h"
 
 namespace maru::pool {
 
-// calloc: large memory comes zeroed from the system, page by page as it is touched.
-PlainMemory::PlainMemory(uint64_t bytes)
-    : base_(static_cast<std::byte*>(std::calloc(bytes, 1))), bytes_(bytes) {
-  MARU_CHECK(base_ != nullptr) << bytes << " bytes";
+PlainMemory::PlainMemory(uint64_t bytes) {
+  Result<os::Mapping> mapping = os::Mapping::Anonymous(bytes);
+  MARU_CHECK_OK(mapping.status());
+  mapping_ = std::move(mapping).value();
 }
-
-PlainMemory::~PlainMemory() { std::free(base_); }
 
 std::shared_ptr<PlainMemory> MakeMemoryPool(uint64_t pool_bytes, uint64_t flags,
                                             uint32_t region_id_base) {

@@ -1,5 +1,5 @@
-// A pool in plain memory of this process, for the simulator and for tests: it can be opened again
-// and again, as a file can.
+// A pool in memory without a file, for the simulator and for tests: it can be opened again and
+// again, as a file can, and forked children share it.
 #pragma once
 
 #include <cstddef>
@@ -9,24 +9,22 @@
 #include <utility>
 
 #include "layout/superblock.h"
+#include "os/mapping.h"
 #include "pool/backing.h"
 
 namespace maru::pool {
 
-// Zeroed memory. Thread-safe: two words that never change.
+// Zeroed memory. Thread-safe: it never changes where it lies.
 class PlainMemory {
  public:
+  // Stops through a failed check when the machine has no such memory.
   explicit PlainMemory(uint64_t bytes);
-  ~PlainMemory();
-  PlainMemory(const PlainMemory&) = delete;
-  PlainMemory& operator=(const PlainMemory&) = delete;
 
-  std::byte* base() const { return base_; }
-  uint64_t bytes() const { return bytes_; }
+  std::byte* base() const { return mapping_.data(); }
+  uint64_t bytes() const { return mapping_.size(); }
 
  private:
-  std::byte* base_;
-  uint64_t bytes_;
+  os::Mapping mapping_;
 };
 
 // An initialised, empty pool. REQUIRES: pool_bytes and region_id_base as for MakeSuperblock.
