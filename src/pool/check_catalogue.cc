@@ -1,0 +1,268 @@
+#include "pool/check_catalogue.h"
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "catalogue/key.h"
+#include "layout/describe.h"
+#include "layout/text.h"
+#include "layout/validate.h"
+
+namespace maru::pool {
+namespace {
+
+using layout::Concat;
+using layout::IndexEntry;
+using layout::PageState;
+using layout::RegionKind;
+using layout::StateWord;
+
+bool HasKey(StateWord word) {
+  return word.state() == PageState::kLive || word.state() == PageState::kRetiring;
+}
+
+Hash128 HashOf(const layout::PageValues& page) { return {page.hash_low, page.hash_high}; }
+
+}  // namespace
+
+CatalogueCheck::CatalogueCheck(const catalogue::PoolView& view, const std::vector<Region>& regions,
+                               VerifyBytes verify, CheckReport* report)
+    : view_(view), regions_(regions), verify_(verify), report_(report), text_(nullptr) {}
+
+void CatalogueCheck::Offend(RecordNumber record, std::string_view what) {
+  report_->offences.Add(Concat("record ", record.value(), ": ", what));
+}
+
+void CatalogueCheck::Mend(RecordNumber record, std::string_view what) {
+  report_->mends.Add(Concat("record ", record.value(), ": ", what));
+}
+
+void CatalogueCheck::Run() {
+  for (const Region& region : regions_) {
+    if (region.kind == RegionKind::kText) {
+      text_.AddRegion(region.offset_bytes, region.length_bytes);
+    }
+  }
+  for (const Region& region : regions_) {
+    if (region.kind == RegionKind::kPages) CheckRegion(region);
+  }
+  CheckOtherRecords();
+  CheckDuplicates();
+  CheckIndex();
+}
+
+void CatalogueCheck::CheckRegion(const Region& region) {
+  report_->pages += region.page_count;
+  for (uint32_t i = 0; i < region.page_count; ++i) CheckPage(region, i);
+}
+
+void CatalogueCheck::CheckPage(const Region& region, uint32_t index) {
+  const RecordNumber record(region.first_record.value() + index);
+  const layout::PageRecord* shared = view_.Record(record);
+  if (shared == nullptr) return Offend(record, "has no memory");
+  const layout::PageValues page = layout::ReadPage(*shared);
+  const Status status = layout::ValidatePageRecord(page, view_.bytes());
+  if (!status.ok()) return Offend(record, status.message());
+  const StateWord word(page.state_word);
+  ++report_->states[static_cast<uint8_t>(word.state())];
+  CheckState(record, page, region);
+  if (HasKey(word)) {
+    CheckKey(record, page, region, region.offset_bytes + uint64_t{index} * region.page_bytes);
+  }
+}
+
+void CatalogueCheck::CheckState(RecordNumber record, const layout::PageValues& page,
+                                const Region& region) {
+  const StateWord word(page.state_word);
+  const bool placed = page.region_slot == region.slot.value();
+  switch (word.state()) {
+    case PageState::kAbsent: return Mend(record, "is not bound to its region yet");
+    case PageState::kFree:
+    case PageState::kWorn:
+      if (!placed) Mend(record, "names a former region");
+      return;
+    case PageState::kRetiring: Mend(record, "is retiring: it becomes live again"); break;
+    case PageState::kGranted: {
+      const layout::ClientRecord* client = view_.Client(word.client());
+      if (client == nullptr || layout::ReadClient(*client).client_id == 0) {
+        Mend(record, Concat("is granted to slot ", word.client().value(), ", which no client has"));
+      }
+      break;
+    }
+    default: break;
+  }
+  if (placed) return;
+  Offend(record, Concat(layout::PageStateName(word.state()), " in region slot ",
+                        region.slot.value(), ", but names slot ", page.region_slot));
+}
+
+// The text's place is judged by the rule of the writer's own allocator, which also tells when two
+// records share a block.
+void CatalogueCheck::CheckKey(RecordNumber record, const layout::PageValues& page,
+                              const Region& region, uint64_t page_offset) {
+  const uint64_t text_bytes = layout::KeySizes::Unpack(page.key_sizes).text_bytes();
+  ++report_->keys;
+  report_->text_bytes += text_bytes;
+  if (page.length_bytes > region.page_bytes) {
+    return Offend(record,
+                  Concat("stores ", page.length_bytes, " bytes in a page of ", region.page_bytes));
+  }
+  const Status status = text_.Adopt(page.text_offset, text_bytes);
+  if (!status.ok()) return Offend(record, status.message());
+  const Text text = TextOf(record);
+  const catalogue::Namespace name_space(text.name_space);
+  if (catalogue::MakeKeyRef(name_space, text.key).hash != HashOf(page)) {
+    return Offend(record, Concat("the hash is not that of its key ", layout::Quoted{text.key}));
+  }
+  keyed_.push_back({HashOf(page), record});
+  if (verify_ == VerifyBytes::kYes) CheckBytes(record, page, page_offset);
+}
+
+void CatalogueCheck::CheckBytes(RecordNumber record, const layout::PageValues& page,
+                                uint64_t page_offset) {
+  if ((view_.superblock().flags & layout::kFlagChecksums) == 0) return;
+  const std::span<const std::byte> bytes(view_.base() + page_offset, page.length_bytes);
+  if (HashBytes64(bytes) == page.checksum) {
+    ++report_->verified_pages;
+    report_->verified_bytes += bytes.size();
+  } else if (report_->rebooted) {
+    Mend(record, Concat("its ", bytes.size(), " bytes are not those stored: the key is dropped"));
+  } else {
+    Offend(record, Concat("its ", bytes.size(), " bytes do not have the checksum of those stored"));
+  }
+}
+
+// Numbers that no region has: ABSENT, or WORN for good.
+void CatalogueCheck::CheckOtherRecords() {
+  std::vector<std::pair<uint64_t, uint64_t>> runs;  // first, one behind the last
+  for (const Region& region : regions_) {
+    if (region.kind != RegionKind::kPages) continue;
+    runs.emplace_back(region.first_record.value(),
+                      uint64_t{region.first_record.value()} + region.page_count);
+  }
+  std::ranges::sort(runs);
+  const uint64_t high = view_.root().record_high.load(std::memory_order_relaxed);
+  runs.emplace_back(high, high);
+  uint64_t next = 1;
+  for (const auto& [first, end] : runs) {
+    for (; next < std::min(first, high); ++next) {
+      const RecordNumber record(static_cast<uint32_t>(next));
+      const layout::PageRecord* shared = view_.Record(record);
+      if (shared == nullptr) {
+        Offend(record, "has no memory");
+        return;
+      }
+      const StateWord word(layout::ReadPage(*shared).state_word);
+      if (word.Valid() &&
+          (word.state() == PageState::kAbsent || word.state() == PageState::kWorn)) {
+        continue;
+      }
+      if (word.Valid() && word.state() == PageState::kFree) {
+        Mend(record, "is free in a region that is gone");
+      } else {
+        Offend(record, Concat("no region has it, but it is ", layout::DescribeState(word)));
+      }
+    }
+    next = std::max(next, end);
+  }
+}
+
+CatalogueCheck::Text CatalogueCheck::TextOf(RecordNumber record) const {
+  const layout::PageValues page = layout::ReadPage(*view_.Record(record));
+  const layout::KeySizes sizes = layout::KeySizes::Unpack(page.key_sizes);
+  const auto* text = reinterpret_cast<const char*>(view_.base() + page.text_offset);
+  return {{text, sizes.namespace_bytes}, {text + sizes.namespace_bytes, sizes.key_bytes}};
+}
+
+void CatalogueCheck::CheckDuplicates() {
+  std::ranges::sort(keyed_, {}, [](const Keyed& key) {
+    return std::tuple(key.hash.high, key.hash.low, key.record.value());
+  });
+  for (size_t i = 1; i < keyed_.size(); ++i) {
+    if (keyed_[i].hash != keyed_[i - 1].hash) continue;
+    // Two keys of one hash are possible; one key twice is not.
+    const Text text = TextOf(keyed_[i].record);
+    if (text != TextOf(keyed_[i - 1].record)) continue;
+    Offend(keyed_[i].record, Concat("has the key ", layout::Quoted{text.key}, " of record ",
+                                    keyed_[i - 1].record.value()));
+  }
+}
+
+IndexEntry CatalogueCheck::Entry(const Table& table, uint64_t slot) const {
+  const auto* slots = view_.At<std::atomic<uint64_t>>(table.offset_bytes);
+  return IndexEntry(slots[slot].load(std::memory_order_relaxed));
+}
+
+bool CatalogueCheck::InTable(const Table& table, const Keyed& key) const {
+  uint64_t slot = IndexEntry::Home(key.hash, table.entries);
+  for (uint64_t tried = 0; tried < table.entries; ++tried) {
+    const IndexEntry entry = Entry(table, slot);
+    if (entry.empty()) return false;
+    if (entry.bits() == IndexEntry::Make(key.hash, key.record).bits()) return true;
+    slot = (slot + 1) & (table.entries - 1);
+  }
+  return false;
+}
+
+// Entries of records without a key: left by a server that died between entry and state.
+void CatalogueCheck::CheckEntries(const Table& table) {
+  for (uint64_t slot = 0; slot < table.entries; ++slot) {
+    const IndexEntry entry = Entry(table, slot);
+    if (entry.empty() || entry.tombstone()) continue;
+    ++report_->index_entries;
+    const layout::PageRecord* shared = view_.Record(entry.record());
+    if (shared == nullptr) {
+      report_->offences.Add(Concat("index at ", layout::Hex{table.offset_bytes}, ": slot ", slot,
+                                   " names record ", entry.record().value(),
+                                   ", which has no memory"));
+      continue;
+    }
+    const layout::PageValues page = layout::ReadPage(*shared);
+    if (HasKey(StateWord(page.state_word)) && entry.MatchesTag(HashOf(page))) continue;
+    if (report_->clean) {
+      Offend(entry.record(), Concat("is in the index at slot ", slot, ", but has no such key"));
+    } else {
+      Mend(entry.record(), "is in the index without a key");
+    }
+  }
+}
+
+void CatalogueCheck::CheckIndex() {
+  const layout::RootValues root = layout::ReadRoot(view_.root());
+  const layout::TableWord word(root.table_word);
+  std::vector<Table> tables;
+  for (const uint8_t number : {word.old_table(), word.current()}) {
+    if (number == layout::TableWord::kNone) continue;
+    const layout::TableDescriptor descriptor(number < layout::kIndexTables ? root.tables[number]
+                                                                           : 0);
+    const Table table{descriptor.offset_bytes(), uint64_t{1} << descriptor.entries_log2()};
+    const bool in_region =
+        descriptor.Valid(view_.bytes()) && std::ranges::any_of(regions_, [&](const Region& region) {
+          return region.kind == RegionKind::kIndex && region.offset_bytes == table.offset_bytes &&
+                 region.length_bytes >= table.entries * sizeof(uint64_t);
+        });
+    if (!in_region) {
+      report_->offences.Add(Concat("index table ", number, ", ", layout::DescribeTable(descriptor),
+                                   ", lies in no index region"));
+      continue;
+    }
+    tables.push_back(table);
+    CheckEntries(table);
+  }
+  if (tables.empty()) {
+    if (!keyed_.empty()) report_->mends.Add("no index table: one is built from the records");
+    return;
+  }
+  for (const Keyed& key : keyed_) {
+    if (std::ranges::any_of(tables, [&](const Table& table) { return InTable(table, key); })) {
+      continue;
+    }
+    Offend(key.record,
+           Concat("its key ", layout::Quoted{TextOf(key.record).key}, " is not in the index"));
+  }
+}
+
+}  // namespace maru::pool
