@@ -15,8 +15,6 @@ using layout::TableWord;
 Status IndexWriter::HoldNamedTables() {
   const layout::Root& root = memory_->root();
   const TableWord word(root.table_word.load(std::memory_order_relaxed));
-  // Half of the numbers: more than any pool's life has stores, and as many are left.
-  constexpr uint64_t kSequenceMax = uint64_t{1} << 47;
   if (word.sequence() >= kSequenceMax) {
     return DataLoss("the table word has the impossible sequence " +
                     std::to_string(word.sequence()));

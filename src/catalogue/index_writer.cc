@@ -62,10 +62,12 @@ Result<IndexWriter::Named> IndexWriter::TakeTable(uint64_t capacity,
 void IndexWriter::StoreTableWord(uint8_t old_number, uint8_t current_number) {
   std::atomic<uint64_t>& shared = memory_->root().table_word;
   const TableWord word(shared.load(std::memory_order_relaxed));
-  MARU_CHECK_LT(word.sequence() + 1, uint64_t{1} << 48);
+  // A damaged sequence starts anew. Recovery refuses it but for a pool of an earlier boot, which
+  // nobody reads.
+  const uint64_t sequence = word.sequence() < kSequenceMax ? word.sequence() + 1 : 1;
   // Seq_cst, with the reader's two loads of the word around its probe: whatever a reader meets in a
   // table that is cleared or filled anew after this store, its second load differs.
-  shared.store(TableWord::Make(word.sequence() + 1, old_number, current_number).bits(),
+  shared.store(TableWord::Make(sequence, old_number, current_number).bits(),
                std::memory_order_seq_cst);
   MARU_PUBLICATION_POINT(points::kTableWord);
 }

@@ -32,6 +32,9 @@ class IndexWriter {
   static constexpr uint64_t kMoveSlotsIdle = 1024;
   static constexpr uint64_t kClearSlotsIdle = 32 * 1024;
 
+  // A table word's sequence at which it is damaged: more than any pool's life has stores.
+  static constexpr uint64_t kSequenceMax = uint64_t{1} << 47;
+
   // REQUIRES: both outlive this.
   IndexWriter(PoolMemory* memory, SpaceSource* space) : memory_(memory), rooms_(space) {}
 

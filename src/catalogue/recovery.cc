@@ -37,11 +37,10 @@ Status Recovery::Run(RecoverySummary* summary) {
   for (const RegionExtent& region : regions_) {
     if (region.kind == layout::RegionKind::kPages) MARU_RETURN_IF_ERROR(ReadRun(region));
   }
-  const uint64_t high = memory_->root().record_high.load(std::memory_order_relaxed);
+  // To the end of the chunks, also where no number was ever handed out: what a record starts with
+  // must be known.
   for (const auto& [first, count] : runs_->free()) {
-    if (first >= high) break;
-    const auto used = static_cast<uint32_t>(std::min<uint64_t>(count, high - first));
-    MARU_RETURN_IF_ERROR(ReadFreeRun(first, used));
+    MARU_RETURN_IF_ERROR(ReadFreeRun(first, count));
   }
   text_->Settle();
   MARU_RETURN_IF_ERROR(BuildIndex());

@@ -103,20 +103,23 @@ void FindingList::Add(std::string finding) {
   ++count;
 }
 
+void CheckMapped(const catalogue::PoolView& view, VerifyBytes verify, CheckReport* report) {
+  const RegionScan scan = ScanRegions(view.base(), view.bytes());
+  CheckRegions(scan, report);
+  CheckClients(view, report);
+  // What lies in regions that overlap has no meaning.
+  if (!report->ok()) return;
+  CheckLeases(view, scan.regions, report);
+  CatalogueCheck(view, scan.regions, verify, report).Run();
+}
+
 Result<CheckReport> CheckPool(const std::string& path, VerifyBytes verify) {
   MARU_ASSIGN_OR_RETURN(const PoolImage image, PoolImage::Open(path));
   MARU_RETURN_IF_ERROR(RefuseServed(image));
   CheckReport report;
   report.path = path;
   MARU_RETURN_IF_ERROR(CheckBoot(image, &report));
-  const RegionScan scan = ScanRegions(image.view().base(), image.view().bytes());
-  CheckRegions(scan, &report);
-  CheckClients(image.view(), &report);
-  // What lies in regions that overlap has no meaning.
-  if (report.ok()) {
-    CheckLeases(image.view(), scan.regions, &report);
-    CatalogueCheck(image.view(), scan.regions, verify, &report).Run();
-  }
+  CheckMapped(image.view(), verify, &report);
   // What was found counts only if no server has come in the meantime.
   MARU_RETURN_IF_ERROR(RefuseServed(image));
   return report;

@@ -53,6 +53,10 @@ struct CheckReport {
 // error status where nothing could be checked: no file, no pool, torn, another version.
 Result<CheckReport> CheckPool(const std::string& path, VerifyBytes verify);
 
+// The same for a pool that is mapped and rests. Of `report`, clean and rebooted are looked at, the
+// rest is added to.
+void CheckMapped(const catalogue::PoolView& view, VerifyBytes verify, CheckReport* report);
+
 // In lines, as `maru pool check` prints it.
 std::vector<std::string> DescribeCheck(const CheckReport& report);
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "pool/check.h"
 #include "pool/pool_fixture.h"
 
 namespace maru::pool {
@@ -79,8 +80,14 @@ class PoolDamageTest : public PoolFixture {
       auto& word = At<std::atomic<uint64_t>>(AnyOffset(random));
       word = AnyValue(random, word);
     }
+    CheckReport report;
+    CheckMapped(catalogue::PoolView(memory_->base(), memory_->bytes()), VerifyBytes::kYes, &report);
     if (random.OneIn(2)) options_.boot_id[0]++;
     const Status status = TryOpen();
+    // What a check finds sound opens; what does not open, a check has an offence for.
+    if (status.code() == StatusCode::kDataLoss) {
+      ASSERT_FALSE(report.ok()) << status.ToString();
+    }
     if (!status.ok()) {
       ASSERT_TRUE(status.code() == StatusCode::kDataLoss ||
                   status.code() == StatusCode::kResourceExhausted)
