@@ -52,6 +52,9 @@ class Link {
   // unknown).
   virtual Status Call(const wire::Request& request, Status* server_status, wire::Reply* reply) = 0;
   virtual void Disconnect() = 0;
+  // For good: lets go of the mapped pools first, so that a client without views is known to be gone
+  // when its connection closes, then disconnects. A later Connect makes a new client.
+  virtual void Close() = 0;
   virtual bool connected() const = 0;
   // Number of the last request whose reply came in, for audit.
   virtual uint64_t last_request() const = 0;
@@ -72,6 +75,7 @@ struct PageHandle {
   wire::PageRef page;
   std::byte* data = nullptr;
   uint64_t size_bytes = 0;  // as asked of Alloc
+  uint64_t session = 0;     // of which attachment: another one's handles are stale
   uint32_t region_id = 0;
   uint32_t page_index = 0;
 };
@@ -103,7 +107,7 @@ enum class Verify : uint8_t { kNo, kChecksum };
 class Handler {
  public:
   // REQUIRES: link and clock outlive the handler.
-  Handler(HandlerOptions options, Link* link, Clock* clock);
+  Handler(HandlerOptions options, Link* link, const Clock* clock);
   ~Handler();
   Handler(const Handler&) = delete;
   Handler& operator=(const Handler&) = delete;
@@ -170,7 +174,7 @@ class Handler {
 
  private:
   class Impl;
-  std::shared_ptr<Impl> impl_;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace maru::handler

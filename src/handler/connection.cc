@@ -1,0 +1,299 @@
+// Attachment, reconnection and settlement.
+
+#include <utility>
+
+#include "base/check.h"
+#include "handler/impl.h"
+#include "layout/frame.h"
+#include "layout/geometry.h"
+
+namespace maru::handler {
+
+Handler::Impl::Impl(HandlerOptions options, Link* link, const Clock* clock)
+    : options_(std::move(options)), name_space_(options_.name_space), link_(link), clock_(clock) {}
+
+Status Handler::Impl::CheckUsable() const {
+  switch (phase_.load(std::memory_order_relaxed)) {
+    case Phase::kNew: return Unavailable("not connected: call Connect first");
+    case Phase::kOpen: return OkStatus();
+    case Phase::kClosed: return Unavailable("the handler is closed");
+    case Phase::kInert:
+      return FailedPrecondition("this handler belongs to the parent process: make one of your own");
+  }
+  return Internal("unknown phase");
+}
+
+std::shared_ptr<const Session> Handler::Impl::session() const {
+  ReaderLock lock(session_mutex_);
+  return session_;
+}
+
+bool Handler::Impl::connected() const {
+  return phase_.load(std::memory_order_relaxed) == Phase::kOpen && link_->connected();
+}
+
+Status Handler::Impl::Connect() {
+  if (phase_.load(std::memory_order_relaxed) == Phase::kInert) return CheckUsable();
+  MARU_RETURN_IF_ERROR(catalogue::CheckNamespace(options_.name_space));
+  MutexLock call(call_mutex_);
+  if (phase_.load(std::memory_order_relaxed) == Phase::kOpen && link_->connected()) {
+    return OkStatus();
+  }
+  MARU_RETURN_IF_ERROR(Reconnect());
+  phase_.store(Phase::kOpen, std::memory_order_relaxed);
+  return OkStatus();
+}
+
+Status Handler::Impl::EnsureReady() {
+  MARU_RETURN_IF_ERROR(CheckUsable());
+  if (!link_->connected()) return Reconnect();
+  if (settle_needed_) return Settle();
+  return OkStatus();
+}
+
+Status Handler::Impl::Reconnect() {
+  wire::AttachRequest request;
+  request.protocol_version = layout::kProtocolVersion;
+  request.layout_version = layout::kLayoutVersion;
+  request.label = options_.label;
+  request.name_space = options_.name_space;
+  request.budget_bytes = options_.budget_bytes;
+  const auto former = session();
+  if (former != nullptr && !former->pools.empty()) {
+    request.previous_client = former->client;
+    request.previous_pool = former->pools.front().mapped->uuid();
+  }
+  wire::AttachReply reply;
+  std::vector<std::shared_ptr<MappedPool>> pools;
+  MARU_RETURN_IF_ERROR(link_->Connect(request, &reply, &pools));
+  if (pools.empty() || pools.size() > layout::kPoolsMax) {
+    link_->Disconnect();
+    return DataLoss("the server named " + std::to_string(pools.size()) + " pools; 1 to " +
+                    std::to_string(layout::kPoolsMax) + " are possible");
+  }
+  if (ever_connected_) Add(counts_.reconnects);
+  Adopt(reply, std::move(pools));
+  ever_connected_ = true;
+  // A new client holds nothing yet, so there is nothing to settle either.
+  if (!reply.same_client) {
+    settle_needed_ = false;
+    return OkStatus();
+  }
+  return Settle();
+}
+
+void Handler::Impl::Adopt(const wire::AttachReply& reply,
+                          std::vector<std::shared_ptr<MappedPool>> pools) {
+  const auto former = session();
+  auto next = std::make_shared<Session>();
+  next->client = reply.client;
+  next->serial = former != nullptr && reply.same_client ? former->serial : ++last_serial_;
+  for (auto& pool : pools) {
+    catalogue::Reader reader(pool->view());
+    next->pools.push_back({std::move(pool), reader});
+  }
+  if (former != nullptr && !reply.same_client) {
+    // The server does not know us any more: the old grants are not ours. Handles of the old session
+    // are stale from here on; views go on by themselves.
+    MutexLock state(state_mutex_);
+    ledger_ = Ledger();
+    hand_.clear();
+    Add(epoch_changes_);
+  }
+  WriterLock lock(session_mutex_);
+  session_ = std::move(next);
+}
+
+Status Handler::Impl::Settle() {
+  // Until it is through, every generation that the server may have renewed is in doubt.
+  settle_needed_ = true;
+  std::vector<wire::PageRef> named;
+  {
+    MutexLock state(state_mutex_);
+    ledger_.VisitHeld([&](PoolIndex pool, RecordNumber record, Ledger::Entry& entry) {
+      named.push_back({pool, record, entry.generation});
+    });
+  }
+  size_t done = 0;
+  do {
+    const size_t count = std::min<size_t>(named.size() - done, wire::kPagesPerMessageMax);
+    wire::SettleRequest request;
+    request.pages.assign(named.begin() + done, named.begin() + done + count);
+    request.last = done + count == named.size();
+    wire::Reply reply;
+    Status server;
+    MARU_RETURN_IF_ERROR(link_->Call(request, &server, &reply));
+    MARU_RETURN_IF_ERROR(server);
+    const auto* settled = std::get_if<wire::SettleReply>(&reply);
+    if (settled == nullptr || settled->items.size() != count) {
+      link_->Disconnect();
+      return DataLoss("the answer to settle has not one entry for each page");
+    }
+    ApplySettled(request.pages, *settled);
+    done += count;
+  } while (done < named.size());
+  settle_needed_ = false;
+  PublishCounts();
+  return OkStatus();
+}
+
+void Handler::Impl::ApplySettled(std::span<const wire::PageRef> named,
+                                 const wire::SettleReply& reply) {
+  MutexLock state(state_mutex_);
+  for (size_t i = 0; i < named.size(); ++i) {
+    const wire::PageRef& page = named[i];
+    Ledger::Entry& entry = ledger_.At(page.pool, page.record);
+    switch (reply.items[i].verdict) {
+      case wire::SettleVerdict::kKept:
+        Add(counts_.settled_kept);
+        entry.generation = reply.items[i].generation;
+        // What was lost on its way is one of our free pages again. In flight while we settle means
+        // not yet sent: it goes out with the new generation.
+        if (entry.holding == Holding::kUnknown) ReturnToHand(page.pool, page.record, entry);
+        break;
+      case wire::SettleVerdict::kLive:
+        Add(counts_.settled_live);
+        ledger_.Move(page.pool, entry, Holding::kStored);
+        break;
+      case wire::SettleVerdict::kGone:
+        Add(counts_.settled_gone);
+        ledger_.Move(page.pool, entry, Holding::kNone);
+        break;
+    }
+  }
+  // What was in hand and is not any more goes from the hand's list too.
+  std::erase_if(hand_, [&](const wire::PageRef& page) MARU_REQUIRES(state_mutex_) {
+    return ledger_.At(page.pool, page.record).holding != Holding::kHand;
+  });
+}
+
+Handler::Impl::Answer Handler::Impl::CallLocked(const wire::Request& request, wire::Reply* reply) {
+  Answer answer;
+  answer.road = link_->Call(request, &answer.server, reply);
+  if (!answer.road.ok()) settle_needed_ = true;
+  return answer;
+}
+
+Status Handler::Impl::CallReady(const wire::Request& request, wire::Reply* reply) {
+  MutexLock call(call_mutex_);
+  MARU_RETURN_IF_ERROR(EnsureReady());
+  Answer answer = CallLocked(request, reply);
+  PublishCounts();
+  return answer.status();
+}
+
+Status Handler::Impl::Ask(const wire::Request& request, wire::Reply* reply) {
+  MARU_RETURN_IF_ERROR(CheckUsable());
+  MutexLock call(call_mutex_);
+  MARU_RETURN_IF_ERROR(EnsureReady());
+  const Answer answer = CallLocked(request, reply);
+  // The link's buffer is the next call's: what the reply points to is copied while it is ours.
+  if (auto* list = std::get_if<wire::ListReply>(reply); answer.ok() && list != nullptr) {
+    list->storage.reserve(list->items.size());
+    for (wire::ListReply::Item& item : list->items) {
+      list->storage.emplace_back(item.key);
+      item.key = list->storage.back();
+    }
+  }
+  return answer.status();
+}
+
+void Handler::Impl::PublishCounts() {
+  const auto current = session();
+  if (current == nullptr) return;
+  MutexLock state(state_mutex_);
+  for (size_t p = 0; p < current->pools.size(); ++p) {
+    const PoolIndex pool(static_cast<uint8_t>(p));
+    catalogue::Leases::Counts counts;
+    counts.free_pages = ledger_.Count(pool, Holding::kHand);
+    counts.pending_pages =
+        ledger_.Count(pool, Holding::kUnknown) + ledger_.Count(pool, Holding::kInFlight);
+    counts.held_pages = ledger_.Count(pool, Holding::kHeld);
+    counts.last_request = link_->last_request();
+    current->pools[p].mapped->leases().Publish(counts);
+  }
+}
+
+void Handler::Impl::GiveBackHand(uint64_t keep) {
+  wire::GiveBackRequest request;
+  {
+    MutexLock state(state_mutex_);
+    while (hand_.size() > keep && request.pages.size() < wire::kPagesPerMessageMax) {
+      wire::PageRef page = hand_.back();
+      hand_.pop_back();
+      Ledger::Entry& entry = ledger_.At(page.pool, page.record);
+      page.generation = entry.generation;
+      ledger_.Move(page.pool, entry, Holding::kUnknown);
+      request.pages.push_back(page);
+    }
+  }
+  if (request.pages.empty()) return;
+  wire::Reply reply;
+  const Answer answer = CallLocked(request, &reply);
+  MutexLock state(state_mutex_);
+  for (const wire::PageRef& page : request.pages) {
+    Ledger::Entry& entry = ledger_.At(page.pool, page.record);
+    if (answer.ok()) ledger_.Move(page.pool, entry, Holding::kNone);
+  }
+  if (!answer.ok()) settle_needed_ = true;
+}
+
+void Handler::Impl::GiveBackHeld() {
+  {
+    MutexLock state(state_mutex_);
+    ledger_.VisitHeld([&](PoolIndex pool, RecordNumber record, Ledger::Entry& entry)
+                          MARU_REQUIRES(state_mutex_) {
+                            if (entry.holding == Holding::kHeld) ReturnToHand(pool, record, entry);
+                          });
+  }
+  bool more = true;
+  while (more && link_->connected()) {
+    GiveBackHand(0);
+    MutexLock state(state_mutex_);
+    more = !hand_.empty();
+  }
+}
+
+void Handler::Impl::Close() {
+  // Before any lock: in a forked child another thread's lock would never be released.
+  if (phase_.load(std::memory_order_relaxed) != Phase::kOpen) return;
+  MutexLock call(call_mutex_);
+  if (phase_.load(std::memory_order_relaxed) != Phase::kOpen) return;
+  if (link_->connected() && EnsureReady().ok()) GiveBackHeld();
+  PublishCounts();
+  phase_.store(Phase::kClosed, std::memory_order_relaxed);
+  {
+    MutexLock state(state_mutex_);
+    ledger_ = Ledger();
+    hand_.clear();
+  }
+  {
+    // Views keep the mapping, and with it the lock that keeps their leases; without views both end.
+    WriterLock lock(session_mutex_);
+    session_ = nullptr;
+  }
+  link_->Close();
+}
+
+uint64_t Handler::Impl::Tick() {
+  if (!CheckUsable().ok()) return 0;
+  MutexLock call(call_mutex_);
+  const int64_t now = clock_->Now();
+  if (!EnsureReady().ok()) return static_cast<uint64_t>(now) + options_.grant_idle_ns;
+  bool idle = false, any = false;
+  {
+    MutexLock state(state_mutex_);
+    any = !hand_.empty();
+    idle = static_cast<uint64_t>(now - last_alloc_ns_) >= options_.grant_idle_ns;
+    if (idle) batch_pages_ = kHandStartPages;
+  }
+  if (!any) return 0;
+  if (!idle) return static_cast<uint64_t>(now) + options_.grant_idle_ns;
+  GiveBackHand(0);
+  PublishCounts();
+  return static_cast<uint64_t>(now) + options_.grant_idle_ns;
+}
+
+void Handler::Impl::MakeInert() { phase_.store(Phase::kInert, std::memory_order_relaxed); }
+
+}  // namespace maru::handler

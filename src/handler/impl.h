@@ -1,0 +1,179 @@
+// The inside of a Handler. Lock order: call_mutex_, then state_mutex_, then session_mutex_. Only
+// call_mutex_ is held across a round trip; lookups and views take neither it nor state_mutex_
+// unless they have to ask the server.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/mutex.h"
+#include "catalogue/key.h"
+#include "handler/handler.h"
+#include "handler/ledger.h"
+#include "handler/session.h"
+
+namespace maru::handler {
+
+class Handler::Impl {
+ public:
+  Impl(HandlerOptions options, Link* link, const Clock* clock);
+
+  // connection.cc
+  Status Connect() MARU_EXCLUDES(call_mutex_);
+  void Close() MARU_EXCLUDES(call_mutex_);
+  bool connected() const;
+  uint64_t Tick() MARU_EXCLUDES(call_mutex_);
+  Status Ask(const wire::Request& request, wire::Reply* reply) MARU_EXCLUDES(call_mutex_);
+  void MakeInert();
+
+  // pages.cc
+  Result<PageHandle> Alloc(uint64_t size_bytes);
+  Status Free(const PageHandle& page);
+  Result<PageHandle> FromAddress(uint32_t region_id, uint32_t page_index);
+
+  // store.cc
+  Result<bool> Store(std::string_view key, const PageHandle& page, uint64_t length_bytes);
+  Result<std::vector<bool>> BatchStore(std::span<const StoreItem> items);
+
+  // lookup.cc
+  Result<View> Retrieve(std::string_view key, Verify verify);
+  Result<std::vector<View>> BatchRetrieve(std::span<const std::string_view> keys, Verify verify);
+  Result<bool> Exists(std::string_view key);
+  Result<std::vector<bool>> BatchExists(std::span<const std::string_view> keys);
+  Result<uint64_t> MatchPrefix(std::span<const std::string_view> keys);
+  Result<bool> Pin(std::string_view key);
+  Result<bool> Unpin(std::string_view key);
+  Result<std::vector<wire::DeleteOutcome>> BatchDelete(std::span<const std::string_view> keys);
+
+  Counters counters() const;
+  uint64_t epoch_changes() const { return epoch_changes_.load(std::memory_order_relaxed); }
+
+ private:
+  // Bounds of the loops that start anew because the catalogue moved on under them.
+  static constexpr int kFindAttemptsMax = 64;
+  static constexpr uint32_t kLookupGroup = 256;  // keys looked up together
+  static constexpr uint32_t kLeaseBlocksGrowMax = 64;
+  static constexpr uint32_t kHandStartPages = 4;
+
+  // --- connection.cc
+  Status CheckUsable() const;
+  std::shared_ptr<const Session> session() const MARU_EXCLUDES(session_mutex_);
+  // Connected and settled, or the reason why not.
+  Status EnsureReady() MARU_REQUIRES(call_mutex_);
+  Status Reconnect() MARU_REQUIRES(call_mutex_);
+  void Adopt(const wire::AttachReply& reply, std::vector<std::shared_ptr<MappedPool>> pools)
+      MARU_REQUIRES(call_mutex_);
+  Status Settle() MARU_REQUIRES(call_mutex_);
+  void ApplySettled(std::span<const wire::PageRef> named, const wire::SettleReply& reply)
+      MARU_REQUIRES(call_mutex_);
+  // One round trip on a settled connection. `road` is not OK: the fate of the request is unknown.
+  struct Answer {
+    Status road;
+    Status server;
+    bool ok() const { return road.ok() && server.ok(); }
+    Status status() const { return road.ok() ? server : road; }
+  };
+  Answer CallLocked(const wire::Request& request, wire::Reply* reply) MARU_REQUIRES(call_mutex_);
+  // Makes ready and calls.
+  Status CallReady(const wire::Request& request, wire::Reply* reply) MARU_EXCLUDES(call_mutex_);
+  void PublishCounts() MARU_EXCLUDES(state_mutex_);
+  // Gives back pages in hand until `keep` are left.
+  void GiveBackHand(uint64_t keep) MARU_REQUIRES(call_mutex_);
+  void GiveBackHeld() MARU_REQUIRES(call_mutex_);
+
+  // --- pages.cc
+  uint64_t HandPagesMax() const;
+  Status RequestGrants() MARU_REQUIRES(call_mutex_);
+  void TakeGrants(std::span<const wire::PageRef> pages) MARU_REQUIRES(state_mutex_);
+  bool PopHand(wire::PageRef* page) MARU_REQUIRES(state_mutex_);
+  Result<PageHandle> MakeHandle(const Session& session, const wire::PageRef& page,
+                                uint64_t size_bytes);
+  void ReturnToHand(PoolIndex pool, RecordNumber record, Ledger::Entry& entry)
+      MARU_REQUIRES(state_mutex_);
+  // The entry of a handle whose life goes on, in that holding; nullptr: over.
+  Ledger::Entry* EntryOf(const PageHandle& page, Holding holding) MARU_REQUIRES(state_mutex_);
+
+  // --- store.cc
+  enum class Stored : uint8_t { kNo, kYes };
+  void StoreFrames(std::span<const StoreItem> items, std::span<const uint64_t> checksums,
+                   std::span<const uint8_t> taken, std::span<Stored> stored)
+      MARU_REQUIRES(call_mutex_);
+  void BuildRegister(std::span<const StoreItem> items, std::span<const uint64_t> checksums,
+                     std::vector<size_t>* indices, wire::RegisterRequest* request)
+      MARU_REQUIRES(call_mutex_);
+  void ApplyRegistered(std::span<const StoreItem> items, std::span<const size_t> indices,
+                       const Answer& answer, const wire::Reply& reply, std::span<Stored> stored)
+      MARU_REQUIRES(call_mutex_);
+  void ApplyOutcome(const StoreItem& item, const wire::RegisterReply::Item& outcome, Stored* stored)
+      MARU_REQUIRES(state_mutex_);
+  Status CheckItem(const StoreItem& item) const;
+  uint64_t ChecksumOf(const Session& session, const StoreItem& item) const;
+
+  // --- lookup.cc
+  // Where a key is, or that it is not there. `retiring`: the server must say whether it lives.
+  struct Place {
+    size_t pool = 0;
+    catalogue::Found found;
+    catalogue::FindVerdict verdict = catalogue::FindVerdict::kMiss;
+  };
+  Place FindIn(const Session& session, const catalogue::KeyRef& key) const;
+  Result<Place> FindSettled(const Session& session, const catalogue::KeyRef& key);
+  Result<Place> AskFind(const Session& session, const catalogue::KeyRef& key);
+  Result<bool> AskLive(PoolIndex pool, RecordNumber record, Generation generation);
+  enum class Want : uint8_t { kLease, kPin };
+  // Held, or not there (then Place's verdict is kMiss).
+  Result<Place> Hold(const Session& session, const catalogue::KeyRef& key, Want want);
+  Result<catalogue::LeaseOutcome> HoldPlace(const Session& session, const Place& place, Want want);
+  Status GrowLeases(const Session& session, size_t pool);
+  Result<View> MakeView(const Session& session, const Place& place, Verify verify);
+  // Makes keys of texts; InvalidArgument names the first that is over its limit.
+  Status MakeKeys(std::span<const std::string_view> texts,
+                  std::vector<catalogue::KeyRef>* keys) const;
+  void FindGroup(const Session& session, std::span<const catalogue::KeyRef> keys,
+                 std::span<Place> places) const;
+
+  const HandlerOptions options_;
+  const catalogue::Namespace name_space_;
+  Link* const link_;
+  const Clock* const clock_;
+
+  Mutex call_mutex_;
+  bool settle_needed_ MARU_GUARDED_BY(call_mutex_) = false;
+  bool ever_connected_ MARU_GUARDED_BY(call_mutex_) = false;
+  uint64_t last_serial_ MARU_GUARDED_BY(call_mutex_) = 0;
+
+  mutable Mutex state_mutex_ MARU_ACQUIRED_AFTER(call_mutex_);
+  Ledger ledger_ MARU_GUARDED_BY(state_mutex_);
+  std::vector<wire::PageRef> hand_ MARU_GUARDED_BY(state_mutex_);  // generations: the ledger's
+  uint64_t batch_pages_ MARU_GUARDED_BY(state_mutex_) = kHandStartPages;
+  int64_t last_alloc_ns_ MARU_GUARDED_BY(state_mutex_) = 0;
+
+  mutable SharedMutex session_mutex_ MARU_ACQUIRED_AFTER(state_mutex_);
+  std::shared_ptr<const Session> session_ MARU_GUARDED_BY(session_mutex_);
+
+  // Written by Connect, Close and MakeInert; read by every call (relaxed: a call that races with
+  // Close may still be answered).
+  enum class Phase : uint8_t { kNew, kOpen, kClosed, kInert };
+  std::atomic<Phase> phase_{Phase::kNew};
+  std::atomic<uint64_t> epoch_changes_{0};
+  std::atomic<uint32_t> lease_growths_[layout::kPoolsMax] = {};
+
+  // Relaxed everywhere: statistics.
+  struct AtomicCounters {
+    std::atomic<uint64_t> allocs{0}, alloc_messages{0}, stores{0}, duplicates{0}, stale{0},
+        failed{0}, hits{0}, misses{0}, server_asks{0}, reconnects{0}, settled_kept{0},
+        settled_live{0}, settled_gone{0};
+  };
+  mutable AtomicCounters counts_;
+};
+
+inline void Add(std::atomic<uint64_t>& counter, uint64_t by = 1) {
+  counter.fetch_add(by, std::memory_order_relaxed);
+}
+
+}  // namespace maru::handler

@@ -1,0 +1,231 @@
+// Pages in hand and with the application: alloc, free, addresses.
+
+#include <algorithm>
+#include <string>
+
+#include "base/check.h"
+#include "base/sequence_point.h"
+#include "handler/impl.h"
+
+namespace maru::handler {
+
+namespace {
+
+// The record of a page that is named by its address. The region table is short (one entry for each
+// 64 MiB or more), so it is searched.
+bool RecordAt(const catalogue::PoolView& view, uint32_t region_id, uint32_t page_index,
+              RecordNumber* record) {
+  // Acquire, partner of the release store of a region's word: its fields are there.
+  const uint64_t high = view.root().region_slots_high.load(std::memory_order_acquire);
+  for (uint64_t slot = 0; slot < std::min<uint64_t>(high, layout::kRegionSlotsMax); ++slot) {
+    const layout::RegionRecord* region = view.Region(RegionSlot(static_cast<uint32_t>(slot)));
+    if (region == nullptr) return false;
+    const layout::RegionWord word(region->word.load(std::memory_order_acquire));
+    if (word.kind() != layout::RegionKind::kPages) continue;
+    if (region->region_id.load(std::memory_order_acquire) != region_id) continue;
+    const uint64_t pages = region->pages.load(std::memory_order_acquire);
+    if (page_index >= layout::RegionPageCount(pages)) return false;
+    *record = RecordNumber(layout::RegionFirstRecord(pages) + page_index);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+uint64_t Handler::Impl::HandPagesMax() const {
+  const uint64_t by_bytes = options_.hand_bytes_max / std::max<uint64_t>(1, options_.page_bytes);
+  return std::clamp<uint64_t>(by_bytes, 1, options_.hand_pages_max);
+}
+
+bool Handler::Impl::PopHand(wire::PageRef* page) {
+  if (hand_.empty()) return false;
+  *page = hand_.back();
+  hand_.pop_back();
+  Ledger::Entry& entry = ledger_.At(page->pool, page->record);
+  MARU_DCHECK(entry.holding == Holding::kHand);
+  page->generation = entry.generation;
+  entry.handle_generation = entry.generation;
+  ledger_.Move(page->pool, entry, Holding::kHeld);
+  last_alloc_ns_ = clock_->Now();
+  return true;
+}
+
+void Handler::Impl::ReturnToHand(PoolIndex pool, RecordNumber record, Ledger::Entry& entry) {
+  ledger_.Move(pool, entry, Holding::kHand);
+  hand_.push_back({pool, record, entry.generation});
+}
+
+void Handler::Impl::TakeGrants(std::span<const wire::PageRef> pages) {
+  for (const wire::PageRef& page : pages) {
+    // A page that is already ours cannot be granted to us: such an answer is not believed.
+    if (page.pool.value() >= layout::kPoolsMax) continue;
+    Ledger::Entry& entry = ledger_.At(page.pool, page.record);
+    if (entry.holding != Holding::kNone && entry.holding != Holding::kStored) continue;
+    entry.generation = page.generation;
+    ReturnToHand(page.pool, page.record, entry);
+  }
+}
+
+Status Handler::Impl::RequestGrants() {
+  wire::GrantRequest request;
+  request.page_bytes = options_.page_bytes;
+  {
+    MutexLock state(state_mutex_);
+    request.count = static_cast<uint32_t>(std::min(batch_pages_, HandPagesMax()));
+    batch_pages_ = std::min(batch_pages_ * 2, HandPagesMax());
+  }
+  Add(counts_.alloc_messages);
+  wire::Reply reply;
+  const Answer answer = CallLocked(request, &reply);
+  if (!answer.ok()) return answer.status();
+  const auto* grant = std::get_if<wire::GrantReply>(&reply);
+  if (grant == nullptr || grant->pages.empty()) {
+    settle_needed_ = true;
+    return DataLoss("the answer to a grant names no page");
+  }
+  MutexLock state(state_mutex_);
+  TakeGrants(grant->pages);
+  return OkStatus();
+}
+
+Result<PageHandle> Handler::Impl::MakeHandle(const Session& session, const wire::PageRef& page,
+                                             uint64_t size_bytes) {
+  catalogue::PoolView::PageExtent extent;
+  if (page.pool.value() >= session.pools.size() ||
+      !session.pools[page.pool.value()].mapped->view().Page(page.record, &extent) ||
+      extent.page_bytes < options_.page_bytes) {
+    return DataLoss("record " + std::to_string(page.record.value()) + " of pool " +
+                    std::to_string(page.pool.value()) + " is granted but is no page of " +
+                    std::to_string(options_.page_bytes) + " bytes");
+  }
+  MARU_ASSIGN_OR_RETURN(std::byte* const data, session.pools[page.pool.value()].mapped->Writable(
+                                                   extent.offset_bytes, extent.page_bytes));
+  PageHandle handle;
+  handle.page = page;
+  handle.data = data;
+  handle.size_bytes = size_bytes;
+  handle.session = session.serial;
+  handle.region_id = extent.region_id;
+  handle.page_index = extent.page_index;
+  return handle;
+}
+
+Result<PageHandle> Handler::Impl::Alloc(uint64_t size_bytes) {
+  MARU_RETURN_IF_ERROR(CheckUsable());
+  if (size_bytes == 0) return InvalidArgument("alloc of 0 bytes: a page holds at least 1");
+  if (size_bytes > options_.page_bytes) {
+    return InvalidArgument("alloc of " + std::to_string(size_bytes) +
+                           " bytes is over the page size of " +
+                           std::to_string(options_.page_bytes) + " bytes");
+  }
+  Add(counts_.allocs);
+  wire::PageRef page;
+  bool found = false;
+  {
+    MutexLock state(state_mutex_);
+    found = PopHand(&page);
+  }
+  // Others may take what was just granted, so a few rounds; each asks only when the hand is empty.
+  for (int round = 0; !found && round < kFindAttemptsMax; ++round) {
+    MutexLock call(call_mutex_);
+    MARU_RETURN_IF_ERROR(EnsureReady());
+    {
+      MutexLock state(state_mutex_);
+      found = PopHand(&page);
+    }
+    if (found) break;
+    MARU_RETURN_IF_ERROR(RequestGrants());
+    MutexLock state(state_mutex_);
+    found = PopHand(&page);
+  }
+  if (!found) return ResourceExhausted("no page: other threads took each that was granted");
+  PublishCounts();
+  const auto current = session();
+  if (current == nullptr) return Unavailable("the handler is closed");
+  Result<PageHandle> handle = MakeHandle(*current, page, size_bytes);
+  if (!handle.ok()) {
+    MutexLock state(state_mutex_);
+    Ledger::Entry& entry = ledger_.At(page.pool, page.record);
+    if (entry.holding == Holding::kHeld) ledger_.Move(page.pool, entry, Holding::kUnknown);
+  }
+  return handle;
+}
+
+Ledger::Entry* Handler::Impl::EntryOf(const PageHandle& page, Holding holding) {
+  const auto current = session();
+  if (current == nullptr || page.session != current->serial) return nullptr;
+  Ledger::Entry* entry = ledger_.Find(page.page.pool, page.page.record);
+  if (entry == nullptr || entry->holding != holding) return nullptr;
+  if (entry->handle_generation != page.page.generation) return nullptr;
+  return entry;
+}
+
+Status Handler::Impl::Free(const PageHandle& page) {
+  MARU_RETURN_IF_ERROR(CheckUsable());
+  const Status over = FailedPrecondition("this life of page " + std::to_string(page.page_index) +
+                                         " of region " + std::to_string(page.region_id) +
+                                         " is over: it was freed or stored before");
+  wire::FreeRequest request;
+  bool surplus = false;
+  {
+    MutexLock state(state_mutex_);
+    if (Ledger::Entry* held = EntryOf(page, Holding::kHeld); held != nullptr) {
+      ReturnToHand(page.page.pool, page.page.record, *held);
+      surplus = hand_.size() > HandPagesMax();
+    } else {
+      const Ledger::Entry* stored = EntryOf(page, Holding::kStored);
+      if (stored == nullptr) return over;
+      request.page = {page.page.pool, page.page.record, stored->generation};
+    }
+  }
+  if (request.page.generation.value() == 0) {
+    if (surplus) {
+      MutexLock call(call_mutex_);
+      // Unsettled pages are given back another time: they stay ours meanwhile.
+      if (EnsureReady().ok()) GiveBackHand(HandPagesMax());
+    }
+    PublishCounts();
+    return OkStatus();
+  }
+  wire::Reply reply;
+  MARU_RETURN_IF_ERROR(CallReady(request, &reply));
+  const auto* freed = std::get_if<wire::FreeReply>(&reply);
+  if (freed == nullptr) return DataLoss("the answer to free is of another kind");
+  switch (freed->outcome) {
+    case wire::FreeOutcome::kFreed: {
+      MutexLock state(state_mutex_);
+      Ledger::Entry* stored = EntryOf(page, Holding::kStored);
+      if (stored != nullptr) ledger_.Move(page.page.pool, *stored, Holding::kNone);
+      return OkStatus();
+    }
+    case wire::FreeOutcome::kPinned:
+      return FailedPrecondition("the page's key is pinned: unpin it first");
+    case wire::FreeOutcome::kStale: return over;
+  }
+  return DataLoss("the answer to free is of another kind");
+}
+
+Result<PageHandle> Handler::Impl::FromAddress(uint32_t region_id, uint32_t page_index) {
+  MARU_RETURN_IF_ERROR(CheckUsable());
+  const auto current = session();
+  if (current == nullptr) return Unavailable("the handler is closed");
+  for (size_t p = 0; p < current->pools.size(); ++p) {
+    const catalogue::PoolView& view = current->pools[p].mapped->view();
+    RecordNumber record;
+    if (!RecordAt(view, region_id, page_index, &record)) continue;
+    const PoolIndex pool(static_cast<uint8_t>(p));
+    wire::PageRef page{pool, record, Generation(0)};
+    {
+      MutexLock state(state_mutex_);
+      const Ledger::Entry* entry = ledger_.Find(pool, record);
+      if (entry == nullptr || entry->handle_generation.value() == 0) break;
+      page.generation = entry->handle_generation;
+    }
+    return MakeHandle(*current, page, options_.page_bytes);
+  }
+  return NotFound("page " + std::to_string(page_index) + " of region " + std::to_string(region_id) +
+                  " was never granted to this handler");
+}
+
+}  // namespace maru::handler

@@ -1,0 +1,213 @@
+// Stores: one message for each frame of entries, and where every page is afterwards.
+
+#include <algorithm>
+#include <string>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/sequence_point.h"
+#include "handler/impl.h"
+#include "layout/frame.h"
+#include "wire/codec.h"
+
+namespace maru::handler {
+
+Status Handler::Impl::CheckItem(const StoreItem& item) const {
+  MARU_RETURN_IF_ERROR(catalogue::CheckKey(item.key));
+  if (item.length_bytes == 0 || item.length_bytes > options_.page_bytes) {
+    return InvalidArgument("store of " + std::to_string(item.length_bytes) +
+                           " bytes: a page of this handler holds 1 to " +
+                           std::to_string(options_.page_bytes));
+  }
+  return OkStatus();
+}
+
+uint64_t Handler::Impl::ChecksumOf(const Session& session, const StoreItem& item) const {
+  const size_t pool = item.page.page.pool.value();
+  if (pool >= session.pools.size() || !session.pools[pool].mapped->checksums()) return 0;
+  return HashBytes64({item.page.data, item.length_bytes});
+}
+
+Result<bool> Handler::Impl::Store(std::string_view key, const PageHandle& page,
+                                  uint64_t length_bytes) {
+  MARU_RETURN_IF_ERROR(CheckUsable());
+  const StoreItem item{key, page, length_bytes};
+  MARU_RETURN_IF_ERROR(CheckItem(item));
+  {
+    MutexLock state(state_mutex_);
+    if (EntryOf(page, Holding::kHeld) == nullptr) {
+      Add(counts_.stale);
+      return FailedPrecondition("this life of page " + std::to_string(page.page_index) +
+                                " of region " + std::to_string(page.region_id) +
+                                " is over: it was freed or stored before");
+    }
+  }
+  MARU_ASSIGN_OR_RETURN(const std::vector<bool> stored, BatchStore({&item, 1}));
+  return stored.front();
+}
+
+Result<std::vector<bool>> Handler::Impl::BatchStore(std::span<const StoreItem> items) {
+  MARU_RETURN_IF_ERROR(CheckUsable());
+  const auto current = session();
+  if (current == nullptr) return Unavailable("the handler is closed");
+  // Checksums are computed outside every lock; the pages are the caller's until they are taken
+  // below.
+  std::vector<uint64_t> checksums(items.size(), 0);
+  std::vector<uint8_t> fits(items.size(), 0);
+  for (size_t i = 0; i < items.size(); ++i) {
+    fits[i] = CheckItem(items[i]).ok() ? 1 : 0;
+    if (fits[i] != 0 && items[i].page.session == current->serial) {
+      checksums[i] = ChecksumOf(*current, items[i]);
+    }
+  }
+  MutexLock call(call_mutex_);
+  MARU_RETURN_IF_ERROR(CheckUsable());
+  if (!link_->connected()) MARU_RETURN_IF_ERROR(Reconnect());
+
+  // From here on all pages are ours; a handle whose life is over changes nothing.
+  Add(counts_.stores, items.size());
+  std::vector<uint8_t> taken(items.size(), 0);
+  {
+    MutexLock state(state_mutex_);
+    for (size_t i = 0; i < items.size(); ++i) {
+      const wire::PageRef& page = items[i].page.page;
+      Ledger::Entry* entry = EntryOf(items[i].page, Holding::kHeld);
+      if (entry == nullptr) {
+        Add(counts_.stale);
+      } else if (fits[i] == 0) {
+        Add(counts_.failed);
+        ReturnToHand(page.pool, page.record, *entry);
+      } else {
+        ledger_.Move(page.pool, *entry, Holding::kInFlight);
+        taken[i] = 1;
+      }
+    }
+  }
+  std::vector<Stored> stored(items.size(), Stored::kNo);
+  StoreFrames(items, checksums, taken, stored);
+  bool surplus = false;
+  {
+    MutexLock state(state_mutex_);
+    surplus = hand_.size() > HandPagesMax();
+  }
+  if (surplus && link_->connected() && !settle_needed_) GiveBackHand(HandPagesMax());
+  PublishCounts();
+  std::vector<bool> answers(items.size());
+  for (size_t i = 0; i < items.size(); ++i) answers[i] = stored[i] == Stored::kYes;
+  return answers;
+}
+
+void Handler::Impl::StoreFrames(std::span<const StoreItem> items,
+                                std::span<const uint64_t> checksums, std::span<const uint8_t> taken,
+                                std::span<Stored> stored) {
+  size_t next = 0;
+  std::vector<size_t> indices;
+  while (next < items.size()) {
+    indices.clear();
+    uint64_t bytes = wire::kRegisterRequestBytes;
+    for (; next < items.size(); ++next) {
+      if (taken[next] == 0) continue;
+      const uint64_t entry_bytes = wire::RegisterEntryBytes(items[next].key.size());
+      if (!indices.empty() && (bytes + entry_bytes > layout::kPayloadBytesMax ||
+                               indices.size() == wire::kKeysPerMessageMax)) {
+        break;
+      }
+      bytes += entry_bytes;
+      indices.push_back(next);
+    }
+    if (indices.empty()) return;
+    // Not sent, so nothing about these pages is in doubt: they are free again.
+    if (!EnsureReady().ok()) {
+      MutexLock state(state_mutex_);
+      for (size_t i : indices) {
+        const wire::PageRef& page = items[i].page.page;
+        Ledger::Entry& entry = ledger_.At(page.pool, page.record);
+        if (entry.holding == Holding::kInFlight) ReturnToHand(page.pool, page.record, entry);
+      }
+      Add(counts_.failed, indices.size());
+      continue;
+    }
+    wire::RegisterRequest request;
+    BuildRegister(items, checksums, &indices, &request);
+    if (indices.empty()) continue;
+    MARU_SEQUENCE_POINT("handler:register-built");
+    wire::Reply reply;
+    const Answer answer = CallLocked(request, &reply);
+    MARU_SEQUENCE_POINT("handler:register-answered");
+    ApplyRegistered(items, indices, answer, reply, stored);
+  }
+}
+
+void Handler::Impl::BuildRegister(std::span<const StoreItem> items,
+                                  std::span<const uint64_t> checksums, std::vector<size_t>* indices,
+                                  wire::RegisterRequest* request) {
+  MutexLock state(state_mutex_);
+  // Settling may have found that a page is not ours any more: its item stays False.
+  std::erase_if(*indices, [&](size_t i) MARU_REQUIRES(state_mutex_) {
+    const wire::PageRef& page = items[i].page.page;
+    const bool lost = ledger_.At(page.pool, page.record).holding != Holding::kInFlight;
+    if (lost) Add(counts_.failed);
+    return lost;
+  });
+  for (size_t i : *indices) {
+    wire::PageRef page = items[i].page.page;
+    page.generation = ledger_.At(page.pool, page.record).generation;
+    request->entries.push_back({page, items[i].length_bytes, checksums[i], items[i].key});
+  }
+  request->refill_page_bytes = options_.page_bytes;
+  const uint64_t wanted = std::min(batch_pages_, HandPagesMax());
+  if (hand_.size() < wanted) request->refill_count = static_cast<uint32_t>(wanted - hand_.size());
+}
+
+void Handler::Impl::ApplyRegistered(std::span<const StoreItem> items,
+                                    std::span<const size_t> indices, const Answer& answer,
+                                    const wire::Reply& reply, std::span<Stored> stored) {
+  const auto* registered = std::get_if<wire::RegisterReply>(&reply);
+  const size_t answered =
+      answer.ok() && registered != nullptr ? std::min(registered->items.size(), indices.size()) : 0;
+  if (answered < indices.size()) settle_needed_ = true;
+  MutexLock state(state_mutex_);
+  for (size_t n = 0; n < indices.size(); ++n) {
+    const size_t i = indices[n];
+    if (n < answered) {
+      ApplyOutcome(items[i], registered->items[n], &stored[i]);
+      continue;
+    }
+    const wire::PageRef& page = items[i].page.page;
+    Add(counts_.failed);
+    ledger_.Move(page.pool, ledger_.At(page.pool, page.record), Holding::kUnknown);
+  }
+  if (answered > 0) TakeGrants(registered->refill);
+}
+
+void Handler::Impl::ApplyOutcome(const StoreItem& item, const wire::RegisterReply::Item& outcome,
+                                 Stored* stored) {
+  const wire::PageRef& page = item.page.page;
+  Ledger::Entry& entry = ledger_.At(page.pool, page.record);
+  switch (outcome.outcome) {
+    case wire::RegisterOutcome::kRegistered:
+      ledger_.Move(page.pool, entry, Holding::kStored);
+      *stored = Stored::kYes;
+      return;
+    case wire::RegisterOutcome::kDuplicate:
+      Add(counts_.duplicates);
+      *stored = Stored::kYes;
+      if (outcome.generation.value() == 0) {  // worn: this page has had its last life
+        ledger_.Move(page.pool, entry, Holding::kNone);
+        return;
+      }
+      entry.generation = outcome.generation;
+      ReturnToHand(page.pool, page.record, entry);
+      return;
+    case wire::RegisterOutcome::kRejected:
+      Add(counts_.failed);
+      ReturnToHand(page.pool, page.record, entry);
+      return;
+    case wire::RegisterOutcome::kStale:
+      Add(counts_.failed);
+      ledger_.Move(page.pool, entry, Holding::kNone);
+      return;
+  }
+}
+
+}  // namespace maru::handler
