@@ -1,0 +1,217 @@
+#include "server/server.h"
+
+#include <array>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "net/event_loop.h"
+#include "net/unix_endpoint.h"
+#include "os/clock.h"
+#include "os/event.h"
+#include "os/machine.h"
+#include "os/process.h"
+#include "pool/pool.h"
+#include "pool/pool_file.h"
+#include "server/frame_server.h"
+#include "server/liveness.h"
+
+namespace maru::server {
+
+namespace {
+
+constexpr uint64_t kTickAfterActivityNs = 20'000'000;
+
+// The machine's boot id as the two words of the root: the digits of its text form.
+Result<std::array<uint64_t, 2>> BootWords() {
+  MARU_ASSIGN_OR_RETURN(const std::string text, os::BootId());
+  std::array<uint64_t, 2> words = {0, 0};
+  size_t digits = 0;
+  for (char c : text) {
+    uint64_t digit = 0;
+    if (c >= '0' && c <= '9') {
+      digit = static_cast<uint64_t>(c - '0');
+    } else if (c >= 'a' && c <= 'f') {
+      digit = static_cast<uint64_t>(c - 'a') + 10;
+    } else {
+      continue;
+    }
+    if (digits >= 32) break;
+    words[digits / 16] = words[digits / 16] << 4 | digit;
+    ++digits;
+  }
+  return words;
+}
+
+}  // namespace
+
+class Server::Impl {
+ public:
+  explicit Impl(const Clock* clock) : clock_(clock) {}
+  ~Impl();
+
+  Status Open(const ServerOptions& options);
+  Status Run();
+  void Stop() { loop_->Stop(); }
+  std::vector<std::string> Describe() const;
+
+ private:
+  Status OpenPool(const PoolSpec& spec, const pool::OpenOptions& open);
+  Status MakeAdmission(const std::string& group, Admission* admission);
+  Status Listen(const ServerOptions& options, const Admission& admission);
+  // 0: no more, until there is activity.
+  void ScheduleTick(uint64_t at_ns);
+  void OnActivity();
+
+  const Clock* const clock_;
+  std::vector<std::unique_ptr<pool::Pool>> pools_;
+  std::vector<const os::File*> files_;
+  std::unique_ptr<OsLiveness> liveness_;
+  std::unique_ptr<engine::Engine> engine_;
+  std::unique_ptr<net::EventLoop> loop_;
+  std::unique_ptr<FrameServer> frames_;
+  std::unique_ptr<net::UnixEndpoint> endpoint_;
+  std::unique_ptr<os::SignalFd> signals_;
+  uint64_t tick_at_ns_ = 0;
+};
+
+Server::Impl::~Impl() {
+  endpoint_.reset();
+  frames_.reset();
+  engine_.reset();
+}
+
+Status Server::Impl::OpenPool(const PoolSpec& spec, const pool::OpenOptions& open) {
+  MARU_ASSIGN_OR_RETURN(const os::PathKind kind, os::KindOf(spec.path));
+  if (kind == os::PathKind::kMissing || spec.fresh) {
+    if (spec.create_bytes == 0) {
+      return NotFound("no pool at " + spec.path + ": give it a size to make one");
+    }
+    std::vector<uint32_t> bases;
+    for (const auto& other : pools_) bases.push_back(other->region_id_base());
+    pool::InitOptions init;
+    init.flags = spec.checksums ? layout::kFlagChecksums : 0;
+    init.existing = spec.fresh ? pool::Existing::kReplace : pool::Existing::kRefuse;
+    init.bases_in_use = bases;
+    MARU_RETURN_IF_ERROR(pool::InitPool(spec.path, spec.create_bytes, init).status());
+  }
+  MARU_ASSIGN_OR_RETURN(auto backing, pool::FileBacking::OpenForServing(spec.path));
+  const os::File* const file = &backing->file();
+  MARU_ASSIGN_OR_RETURN(auto pool, pool::Pool::Open(std::move(backing), open));
+  files_.push_back(file);
+  pools_.push_back(std::move(pool));
+  return OkStatus();
+}
+
+Status Server::Impl::MakeAdmission(const std::string& group, Admission* admission) {
+  admission->uid = os::UserId();
+  if (group.empty()) return OkStatus();
+  MARU_ASSIGN_OR_RETURN(admission->gid, os::FindGroup(group));
+  admission->has_group = true;
+  admission->group_name = group;
+  for (const os::File* file : files_) {
+    MARU_RETURN_IF_ERROR(file->SetGroup(admission->gid));
+    MARU_RETURN_IF_ERROR(file->SetMode(os::kModeGroup));
+  }
+  return OkStatus();
+}
+
+Status Server::Impl::Listen(const ServerOptions& options, const Admission& admission) {
+  frames_ =
+      std::make_unique<FrameServer>(engine_.get(), liveness_.get(), files_, admission, clock_);
+  frames_->on_activity = [this] { OnActivity(); };
+  MARU_RETURN_IF_ERROR(frames_->OpenShared());
+  endpoint_ = std::make_unique<net::UnixEndpoint>(loop_.get(), frames_.get());
+  MARU_ASSIGN_OR_RETURN(const os::UnixAddress address, os::UnixAddress::Path(options.socket_path));
+  MARU_ASSIGN_OR_RETURN(
+      os::UnixListener listener,
+      os::UnixListener::Listen(address, admission.has_group ? os::kModeGroup : os::kModeOwner));
+  if (admission.has_group) MARU_RETURN_IF_ERROR(listener.SetGroup(admission.gid));
+  return endpoint_->Serve(std::move(listener));
+}
+
+Status Server::Impl::Open(const ServerOptions& options) {
+  if (options.pools.empty()) return InvalidArgument("no pool to serve");
+  if (options.pools.size() > layout::kPoolsMax) {
+    return InvalidArgument(std::to_string(options.pools.size()) + " pools: at most " +
+                           std::to_string(layout::kPoolsMax));
+  }
+  MARU_ASSIGN_OR_RETURN(loop_, net::EventLoop::Create(clock_));
+  pool::OpenOptions open;
+  MARU_ASSIGN_OR_RETURN(const auto boot, BootWords());
+  open.boot_id[0] = boot[0];
+  open.boot_id[1] = boot[1];
+  MARU_ASSIGN_OR_RETURN(open.epoch, os::RandomNumber());
+  open.epoch |= 1;  // 0 means never served
+  for (const PoolSpec& spec : options.pools) MARU_RETURN_IF_ERROR(OpenPool(spec, open));
+  std::vector<pool::Pool*> pools;
+  for (const auto& pool : pools_) pools.push_back(pool.get());
+  MARU_RETURN_IF_ERROR(pool::Pool::CheckPools(pools));
+  Admission admission;
+  MARU_RETURN_IF_ERROR(MakeAdmission(options.socket_group, &admission));
+  liveness_ = std::make_unique<OsLiveness>(files_);
+  const auto now = static_cast<uint64_t>(clock_->Now());
+  MARU_ASSIGN_OR_RETURN(
+      engine_, engine::Engine::Create(options.engine, pools, liveness_.get(), open.epoch, now,
+                                      static_cast<uint64_t>(os::WallTimeNs())));
+  MARU_RETURN_IF_ERROR(Listen(options, admission));
+  ScheduleTick(now);
+  return OkStatus();
+}
+
+void Server::Impl::ScheduleTick(uint64_t at_ns) {
+  tick_at_ns_ = at_ns;
+  loop_->CallAt(at_ns, [this] {
+    ScheduleTick(engine_->Tick(static_cast<uint64_t>(clock_->Now())));
+  });
+}
+
+void Server::Impl::OnActivity() {
+  const uint64_t soon = static_cast<uint64_t>(clock_->Now()) + kTickAfterActivityNs;
+  if (tick_at_ns_ == 0 || tick_at_ns_ > soon) ScheduleTick(soon);
+}
+
+Status Server::Impl::Run() {
+  MARU_ASSIGN_OR_RETURN(os::SignalFd signals, os::StopSignals());
+  signals_ = std::make_unique<os::SignalFd>(std::move(signals));
+  MARU_RETURN_IF_ERROR(
+      loop_->Watch(signals_->fd(), os::Interest::kRead, [this](const os::ReadyEvent&) {
+        const auto signal = signals_->TryTake();
+        if (!signal) return;
+        LogInfo("signal " + std::to_string(*signal) + ": stopping");
+        loop_->Stop();
+      }));
+  const Status ran = loop_->Run();
+  loop_->Unwatch(signals_->fd());
+  endpoint_.reset();
+  engine_.reset();
+  for (const auto& pool : pools_) pool->CloseCleanly();
+  return ran;
+}
+
+std::vector<std::string> Server::Impl::Describe() const {
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < pools_.size(); ++i) {
+    const auto counts = engine_->Count(PoolIndex(static_cast<uint8_t>(i)));
+    lines.push_back("pool " + pools_[i]->name() + ": " +
+                    FormatSize(pools_[i]->superblock().pool_bytes) + ", " +
+                    std::to_string(counts.live) + " keys");
+  }
+  return lines;
+}
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Server::~Server() = default;
+
+Result<std::unique_ptr<Server>> Server::Create(const ServerOptions& options, const Clock* clock) {
+  auto impl = std::make_unique<Impl>(clock);
+  MARU_RETURN_IF_ERROR(impl->Open(options));
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+Status Server::Run() { return impl_->Run(); }
+void Server::Stop() { impl_->Stop(); }
+std::vector<std::string> Server::Describe() const { return impl_->Describe(); }
+
+}  // namespace maru::server
