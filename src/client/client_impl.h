@@ -1,0 +1,35 @@
+// The inside of a Client: a handler over a socket link, and its place in the background thread.
+#pragma once
+
+#include <memory>
+
+#include "client/background.h"
+#include "client/fork_guard.h"
+#include "client/socket_link.h"
+#include "handler/handler.h"
+#include "maru/client.h"
+
+namespace maru {
+
+class Client::Impl final : private client::ForkAware, private client::BackgroundTask {
+ public:
+  explicit Impl(const ClientOptions& options);
+  ~Impl();
+
+  handler::Handler& handler() { return *handler_; }
+  // The handler for pages that outlive their client: empty then.
+  std::weak_ptr<handler::Handler> weak_handler() { return handler_; }
+  Status Connect();
+  void Close();
+  static View Wrap(handler::View view);
+
+ private:
+  void InForkedChild() override { handler_->MakeInert(); }
+  uint64_t Tick() override { return handler_->Tick(); }
+
+  client::SocketLink link_;
+  std::shared_ptr<handler::Handler> handler_;
+  const client::ForkRegistration fork_registration_{this};
+};
+
+}  // namespace maru

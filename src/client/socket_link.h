@@ -1,0 +1,54 @@
+// The handler's link to a server on this host: one SEQPACKET connection. Each call sends its
+// request and waits for its reply in the calling thread; the handler calls one at a time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/fork_guard.h"
+#include "client/os_pool.h"
+#include "handler/handler.h"
+#include "os/unix_socket.h"
+#include "wire/codec.h"
+
+namespace maru::client {
+
+class SocketLink final : public handler::Link, private ForkAware {
+ public:
+  SocketLink(std::string socket_path, uint32_t timeout_ms);
+
+  Status Connect(const wire::AttachRequest& request, wire::AttachReply* reply,
+                 std::vector<std::shared_ptr<handler::MappedPool>>* pools) override;
+  Status Call(const wire::Request& request, Status* server_status, wire::Reply* reply) override;
+  void Disconnect() override;
+  void Close() override;
+  bool connected() const override { return connected_.load(std::memory_order_relaxed); }
+  uint64_t last_request() const override { return last_request_.load(std::memory_order_relaxed); }
+
+ private:
+  // Sends and waits; closes the connection on any failure of the road.
+  Status RoundTrip(const wire::Request& request, std::vector<os::UniqueFd>* descriptors,
+                   Status* server_status, wire::Reply* reply);
+  Status Lost(Status status);
+  // Maps what an attach answer names; the pools of a client that goes on are those it has.
+  Status Adopt(const wire::AttachReply& reply, std::vector<os::UniqueFd> descriptors);
+  void InForkedChild() override;
+
+  const std::string socket_path_;
+  const uint32_t timeout_ms_;
+  os::SeqpacketSocket socket_;
+  // Relaxed: told to who asks, decided under the handler's call lock.
+  std::atomic<bool> connected_{false};
+  std::atomic<uint64_t> last_request_{0};
+  uint64_t next_request_ = 1;
+  uint64_t epoch_ = 0;
+  std::vector<std::shared_ptr<handler::MappedPool>> pools_;
+  std::vector<std::byte> outgoing_, incoming_;
+  wire::Decoder decoder_;
+  const ForkRegistration fork_registration_{this};
+};
+
+}  // namespace maru::client
