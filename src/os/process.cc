@@ -75,6 +75,8 @@ Status OnEachFork(ForkFunction before, ForkFunction in_parent, ForkFunction in_c
   return OkStatus();
 }
 
+bool ErrorIsTerminal() { return ::isatty(STDERR_FILENO) == 1; }
+
 void BlockSignalsInThisThread() {
   sigset_t all;
   sigfillset(&all);

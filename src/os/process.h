@@ -33,6 +33,9 @@ Result<std::uint64_t> RandomNumber();
 using ForkFunction = void (*)();
 Status OnEachFork(ForkFunction before, ForkFunction in_parent, ForkFunction in_child);
 
+// Standard error goes to a terminal, so that lines on it may be written over.
+bool ErrorIsTerminal();
+
 // Blocks all signals in the calling thread, for threads inside somebody else's process.
 void BlockSignalsInThisThread();
 // At most 15 bytes, more are cut.

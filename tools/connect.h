@@ -1,0 +1,34 @@
+// How a command reaches its server.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "maru/client.h"
+#include "tools/command.h"
+#include "wire/messages.h"
+
+namespace maru::tools {
+
+// The socket that --server, MARU_SERVER or MARU_SOCKET name, else the default of `maru serve`.
+Result<std::string> SocketOf(const Arguments& arguments);
+
+// Attaches as a tool. `options` gives what the command needs beyond the road.
+Result<std::unique_ptr<Client>> ConnectTo(const Arguments& arguments, ClientOptions options);
+
+// One request of a tool and its reply, of the type that belongs to it.
+template <typename ReplyType>
+Result<ReplyType> Ask(Client& client, const wire::Request& request);
+
+Status AskAny(Client& client, const wire::Request& request, wire::Reply* reply);
+
+template <typename ReplyType>
+Result<ReplyType> Ask(Client& client, const wire::Request& request) {
+  wire::Reply reply;
+  MARU_RETURN_IF_ERROR(AskAny(client, request, &reply));
+  auto* typed = std::get_if<ReplyType>(&reply);
+  if (typed == nullptr) return DataLoss("the server's answer is of another kind");
+  return std::move(*typed);
+}
+
+}  // namespace maru::tools

@@ -1,0 +1,124 @@
+// maru demo: a private server and two instances that share what they compute.
+
+#include <nlohmann/json.hpp>
+
+#include "base/units.h"
+#include "os/file.h"
+#include "os/process.h"
+#include "tools/commands.h"
+#include "tools/instance.h"
+#include "tools/output.h"
+#include "tools/private_server.h"
+#include "tools/workload.h"
+
+namespace maru::tools {
+
+namespace {
+
+constexpr OptionRow kOptions[] = {
+    {"instances", "N", "2", "Instances, each a process", Takes::kOne},
+    {"page-size", "SIZE", "64KiB", "Bytes of one block", Takes::kOne},
+    {"pool-size", "SIZE", "256MiB", "Size of the private pool", Takes::kOne},
+    {"seed", "N", "1", "Of the generated conversations", Takes::kOne},
+};
+constexpr uint32_t kRaces = 8;
+
+struct TraceFile {
+  std::string path;
+  ~TraceFile() { os::RemoveFile(path).ok(); }
+};
+
+void PrintDemo(const ReplaySpec& spec, const ReplayResult& result, const LeakReport& leaks,
+               bool good, bool as_json) {
+  const InstanceResult& sum = result.sum;
+  if (as_json) {
+    nlohmann::ordered_json json;
+    json["instances"] = spec.instances;
+    json["requests"] = sum.requests;
+    json["blocks"] = sum.blocks;
+    json["hits"] = sum.hits;
+    json["shared_hits"] = sum.shared_hits;
+    json["stored"] = sum.stored;
+    json["bytes_read_in_place"] = sum.bytes_read;
+    json["verification_failures"] = sum.verification_failures;
+    json["races"] = sum.races / std::max(1u, spec.instances);
+    json["races_won"] = sum.races_won;
+    json["races_lost"] = sum.races_lost;
+    json["leaked_pages"] = leaks.leaked_pages;
+    json["audit_clean"] = leaks.clean;
+    json["good"] = good;
+    PrintLine(json.dump(2));
+    return;
+  }
+  Table table({"instance", "requests", "blocks", "found", "of others", "stored", "read in place"});
+  for (size_t i = 0; i < result.instances.size(); ++i) {
+    const InstanceResult& one = result.instances[i];
+    table.Add({std::to_string(i), std::to_string(one.requests), std::to_string(one.blocks),
+               std::to_string(one.hits), std::to_string(one.shared_hits),
+               std::to_string(one.stored), FormatSize(one.bytes_read)});
+  }
+  PrintLine("");
+  Print(table.ToString());
+  PrintLine("");
+  PrintLine("register races forced: " + std::to_string(sum.races / spec.instances) +
+            ", each won once (" + std::to_string(sum.races_won) + ") and lost by the others (" +
+            std::to_string(sum.races_lost) + "), whose pages came back");
+  PrintLine("wrong bytes: " + std::to_string(sum.verification_failures) +
+            ", leaked pages: " + std::to_string(leaks.leaked_pages) +
+            ", audit: " + (leaks.clean ? "clean" : "NOT clean"));
+  for (const std::string& what : leaks.offenders) PrintLine("broken: " + Printable(what));
+}
+
+Result<Exit> Demo(const Arguments& arguments) {
+  ReplaySpec spec;
+  MARU_ASSIGN_OR_RETURN(const uint64_t instances, arguments.Number("instances", 2, 64));
+  spec.instances = static_cast<uint32_t>(instances);
+  MARU_ASSIGN_OR_RETURN(spec.page_bytes, arguments.Size("page-size"));
+  MARU_ASSIGN_OR_RETURN(const uint64_t pool_bytes, arguments.Size("pool-size"));
+  ConversationOptions conversations;
+  MARU_ASSIGN_OR_RETURN(conversations.seed, arguments.Number("seed", 0, UINT64_MAX));
+  spec.races = kRaces;
+  spec.progress = !arguments.json();
+
+  MARU_ASSIGN_OR_RETURN(const auto server, PrivateServer::Start("", pool_bytes));
+  spec.socket = server->socket_path();
+  if (spec.progress) {
+    PrintLine("A private server (pid " + std::to_string(server->pid()) + ") holds one pool of " +
+              FormatSize(pool_bytes) + ".");
+    PrintLine(std::to_string(spec.instances) +
+              " instances, each a process of its own, serve multi-turn conversations: what one");
+    PrintLine("has stored, the others read where it lies.");
+  }
+  const TraceFile trace{server->socket_path() + ".trace"};
+  const std::vector<TraceRequest> requests = MakeConversations(conversations);
+  MARU_RETURN_IF_ERROR(WriteTrace(trace.path, requests));
+  spec.trace = trace.path;
+  MARU_ASSIGN_OR_RETURN(const ReplayResult result, RunInstances(spec, requests.size()));
+  MARU_ASSIGN_OR_RETURN(const LeakReport leaks, AuditLeaks(spec.socket));
+
+  const InstanceResult& sum = result.sum;
+  const bool good = leaks.clean && leaks.leaked_pages == 0 && sum.verification_failures == 0 &&
+                    sum.shared_hits > 0 && sum.requests == requests.size() &&
+                    sum.races_won == spec.races &&
+                    sum.races_lost == spec.races * (spec.instances - 1);
+  PrintDemo(spec, result, leaks, good, arguments.json());
+  return good ? Exit::kDone : Exit::kBroken;
+}
+
+Exit Run(const Arguments& arguments) {
+  const Result<Exit> exit = Demo(arguments);
+  return exit.ok() ? *exit : Fail(exit.status());
+}
+
+}  // namespace
+
+extern const Command kDemo = {
+    "demo",
+    "Start a private server and instances, and watch them share KV pages",
+    "Needs nothing and leaves nothing. Exit code 0 only if the instances shared pages, every byte\n"
+    "was right and no page leaked.",
+    kOptions,
+    {},
+    &Run};
+
+}  // namespace maru::tools

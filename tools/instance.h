@@ -1,0 +1,52 @@
+// One instance of a replay, in a process of its own: `maru replay-instance`. It reads the trace,
+// takes every n-th request, reads what is there and stores what is not. Progress and the result go
+// to its standard output as lines that the parent reads.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "maru/result.h"
+
+namespace maru::tools {
+
+struct InstanceResult {
+  uint64_t requests = 0, blocks = 0, hits = 0, shared_hits = 0;
+  uint64_t stored = 0, duplicates = 0, refused = 0;
+  uint64_t bytes_read = 0, bytes_written = 0;
+  uint64_t verification_failures = 0;
+  uint64_t races = 0, races_won = 0, races_lost = 0;
+};
+
+struct ReplaySpec {
+  std::string trace;
+  std::string socket;
+  std::string name_space;
+  uint64_t page_bytes = 16 * 1024;
+  uint32_t instances = 2;
+  uint32_t races = 0;         // register races forced at the start, between all instances
+  uint64_t requests_max = 0;  // 0: all
+  bool progress = true;
+};
+
+struct ReplayResult {
+  std::vector<InstanceResult> instances;
+  InstanceResult sum;
+  double seconds = 0;
+};
+
+// Starts the instances, shows progress on standard error, waits for them all. Fails when one fails.
+Result<ReplayResult> RunInstances(const ReplaySpec& spec, uint64_t requests_in_trace);
+
+// Pages that are granted though no instance lives, or in no state at all: from an audit. `clean`
+// tells the audit's verdict.
+struct LeakReport {
+  uint64_t leaked_pages = 0;
+  bool clean = false;
+  std::vector<std::string> offenders;
+};
+Result<LeakReport> AuditLeaks(const std::string& socket);
+
+}  // namespace maru::tools

@@ -1,0 +1,96 @@
+#include "tools/output.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace maru::tools {
+
+namespace {
+
+bool Numeric(const std::string& cell) {
+  return !cell.empty() && (cell[0] == '-' || (cell[0] >= '0' && cell[0] <= '9'));
+}
+
+// Length of the UTF-8 sequence that starts here, 0 when it is none.
+size_t Utf8Length(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  const size_t length = lead < 0x80                   ? 1
+                        : lead >= 0xC2 && lead < 0xE0 ? 2
+                        : lead >= 0xE0 && lead < 0xF0 ? 3
+                        : lead >= 0xF0 && lead < 0xF5 ? 4
+                                                      : 0;
+  if (length == 0 || length > text.size()) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) return 0;
+  }
+  // Overlong forms and surrogates.
+  const auto second = length > 1 ? static_cast<unsigned char>(text[1]) : 0x80;
+  if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second >= 0xA0) ||
+      (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second >= 0x90)) {
+    return 0;
+  }
+  return length;
+}
+
+std::string Escaped(std::string_view text, const char* format) {
+  std::string out;
+  while (!text.empty()) {
+    const auto byte = static_cast<unsigned char>(text[0]);
+    const size_t length = Utf8Length(text);
+    if (length == 0 || byte < 0x20 || byte == 0x7F) {
+      char buffer[8];
+      std::snprintf(buffer, sizeof(buffer), format, byte);
+      out += buffer;
+      text.remove_prefix(1);
+      continue;
+    }
+    out += text.substr(0, length);
+    text.remove_prefix(length);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string Table::ToString() const {
+  std::vector<size_t> widths;
+  for (const auto& row : rows_) {
+    widths.resize(std::max(widths.size(), row.size()), 0);
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string out;
+  for (const auto& row : rows_) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string pad(widths[i] - row[i].size(), ' ');
+      const bool right = Numeric(row[i]);
+      if (i > 0) line += "  ";
+      line += right ? pad + row[i] : row[i] + pad;
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  }
+  return out;
+}
+
+std::string JsonString(std::string_view text) {
+  std::string quoted;
+  for (char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return "\"" + Escaped(quoted, "\\u%04x") + "\"";
+}
+
+std::string Printable(std::string_view text) { return Escaped(text, "\\x%02x"); }
+
+void Print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+void PrintLine(std::string_view text) {
+  Print(text);
+  std::fputc('\n', stdout);
+}
+void Note(std::string_view text) {
+  std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
+}
+
+}  // namespace maru::tools

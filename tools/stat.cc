@@ -1,0 +1,199 @@
+// maru stat, maru audit: what is there, and whether it adds up.
+
+#include <nlohmann/json.hpp>
+
+#include "base/units.h"
+#include "tools/commands.h"
+#include "tools/connect.h"
+#include "tools/output.h"
+
+namespace maru::tools {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr OptionRow kStatOptions[] = {
+    {"clients", nullptr, "", "The clients: who, attached or detached, pages, leases, pins",
+     Takes::kNothing},
+    {"regions", nullptr, "", "The regions of pages", Takes::kNothing},
+    {"condemned", nullptr, "", "Deleted pages that readers still hold, and who", Takes::kNothing},
+};
+
+// Every page of a view, as one array.
+Result<Json> InspectAll(Client& client, wire::InspectTopic topic) {
+  Json all = Json::array();
+  wire::InspectRequest request;
+  request.topic = topic;
+  do {
+    MARU_ASSIGN_OR_RETURN(const auto reply, Ask<wire::InspectReply>(client, request));
+    Json part = Json::parse(reply.json, nullptr, false);
+    if (part.is_discarded()) return DataLoss("the server's answer is no JSON");
+    if (!part.is_array()) return part;
+    for (Json& entry : part) all.push_back(std::move(entry));
+    request.cursor = reply.next_cursor;
+  } while (request.cursor != 0);
+  return all;
+}
+
+std::string Number(const Json& object, const char* name) {
+  const auto at = object.find(name);
+  if (at == object.end()) return "-";
+  return at->is_number_unsigned() ? std::to_string(at->get<uint64_t>()) : at->dump();
+}
+
+std::string Size(const Json& object, const char* name) {
+  const auto at = object.find(name);
+  return at == object.end() ? "-" : FormatSize(at->get<uint64_t>());
+}
+
+std::string Text(const Json& object, const char* name) {
+  const auto at = object.find(name);
+  return at == object.end() || !at->is_string() ? "-" : Printable(at->get<std::string>());
+}
+
+void PrintSummary(const Json& summary) {
+  PrintLine("server " + Text(summary, "server_version") + ", up " +
+            std::to_string(summary.value("uptime_ms", uint64_t{0}) / 1000) + " s, eviction " +
+            Text(summary, "eviction") + ", clients " + Number(summary["clients"], "attached") +
+            " attached, " + Number(summary["clients"], "detached") + " detached");
+  Table pools({"pool", "size", "free", "pages", "records", "text", "index", "leases", "keys"});
+  Table pages({"pages of", "all", "free", "granted", "live", "condemned", "quarantined", "worn"});
+  for (const Json& pool : summary["pools"]) {
+    const Json& counts = pool["pages"];
+    pools.Add({Text(pool, "name"), Size(pool, "pool_bytes"), Size(pool, "free_bytes"),
+               Size(pool, "pages_bytes"), Size(pool, "records_bytes"), Size(pool, "text_bytes"),
+               Size(pool, "index_bytes"), Size(pool, "lease_bytes"), Number(counts, "live")});
+    pages.Add({Text(pool, "name"), Number(counts, "all"), Number(counts, "free"),
+               Number(counts, "granted"), Number(counts, "live"), Number(counts, "condemned"),
+               Number(counts, "quarantined"), Number(counts, "worn")});
+  }
+  Print(pools.ToString() + "\n" + pages.ToString());
+  const Json& counters = summary["counters"];
+  PrintLine("\nsince its start: " + Number(counters, "registered") + " registered, " +
+            Number(counters, "duplicates") + " duplicates, " + Number(counters, "deleted") +
+            " deleted, " + Number(counters, "evicted") + " evicted, " +
+            Number(counters, "clients_died") + " clients died");
+}
+
+void PrintClients(const Json& clients) {
+  Table table({"label", "pid", "uid", "state", "granted", "live", "leases", "pins", "namespace"});
+  for (const Json& client : clients) {
+    table.Add({Text(client, "label"), Number(client, "pid"), Number(client, "uid"),
+               Text(client, "state"), Number(client, "granted_pages"), Number(client, "live_pages"),
+               Number(client, "leases"), Number(client, "pins"), Text(client, "namespace")});
+  }
+  Print(table.ToString());
+}
+
+void PrintRegions(const Json& regions) {
+  Table table(
+      {"pool", "region", "offset", "size", "page size", "pages", "free", "granted", "live"});
+  for (const Json& region : regions) {
+    const Json& counts = region["pages"];
+    table.Add({Number(region, "pool"), Number(region, "region_id"), Number(region, "offset_bytes"),
+               Size(region, "length_bytes"), Size(region, "page_bytes"), Number(counts, "all"),
+               Number(counts, "free"), Number(counts, "granted"), Number(counts, "live")});
+  }
+  Print(table.ToString());
+}
+
+void PrintCondemned(const Json& pages) {
+  Table table({"pool", "record", "generation", "page size", "held by"});
+  for (const Json& page : pages) {
+    std::string holders;
+    for (const Json& holder : page["holders"]) {
+      const std::string name =
+          holder.is_string() ? holder.get<std::string>() : holder.value("label", holder.dump());
+      holders += (holders.empty() ? "" : ", ") + Printable(name);
+    }
+    table.Add({Number(page, "pool"), Number(page, "record"), Number(page, "generation"),
+               Size(page, "page_bytes"), holders.empty() ? "nobody any more" : holders});
+  }
+  Print(table.ToString());
+}
+
+Exit RunStat(const Arguments& arguments) {
+  const auto client = ConnectTo(arguments, {});
+  if (!client.ok()) return Fail(client.status());
+  struct View {
+    const char* flag;
+    wire::InspectTopic topic;
+    void (*print)(const Json& json);
+  };
+  static constexpr View kViews[] = {
+      {"clients", wire::InspectTopic::kClients, &PrintClients},
+      {"regions", wire::InspectTopic::kRegions, &PrintRegions},
+      {"condemned", wire::InspectTopic::kCondemned, &PrintCondemned},
+  };
+  static constexpr View kSummary = {"", wire::InspectTopic::kSummary, &PrintSummary};
+  const View* shown = &kSummary;
+  for (const View& view : kViews) {
+    if (arguments.Has(view.flag)) shown = &view;
+  }
+  const Result<Json> json = InspectAll(**client, shown->topic);
+  if (!json.ok()) return Fail(json.status());
+  if (arguments.json()) {
+    PrintLine(json->dump(2, ' ', false, Json::error_handler_t::replace));
+  } else {
+    shown->print(*json);
+  }
+  return Exit::kDone;
+}
+
+constexpr OptionRow kAuditOptions[] = {
+    {"bytes", nullptr, "", "Check the bytes of every key against their checksum too",
+     Takes::kNothing},
+};
+
+Exit RunAudit(const Arguments& arguments) {
+  ClientOptions options;
+  options.timeout_ms = 600'000;  // a large pool takes its time
+  const auto client = ConnectTo(arguments, options);
+  if (!client.ok()) return Fail(client.status());
+  wire::AuditRequest request;
+  request.verify_bytes = arguments.Has("bytes");
+  const auto reply = Ask<wire::AuditReply>(**client, request);
+  if (!reply.ok()) return Fail(reply.status());
+  const Json json = Json::parse(reply->json, nullptr, false);
+  if (json.is_discarded()) return Fail(DataLoss("the server's answer is no JSON"));
+  if (arguments.json()) {
+    PrintLine(json.dump(2, ' ', false, Json::error_handler_t::replace));
+    return reply->clean ? Exit::kDone : Exit::kBroken;
+  }
+  Table table(
+      {"pool", "pages", "free", "quarantined", "granted", "live", "retiring", "condemned", "worn"});
+  for (const Json& pool : json["pools"]) {
+    table.Add({Text(pool, "name"), Number(pool, "pages"), Number(pool, "free"),
+               Number(pool, "quarantined"), Number(pool, "granted"), Number(pool, "live"),
+               Number(pool, "retiring"), Number(pool, "condemned"), Number(pool, "worn")});
+  }
+  Print(table.ToString());
+  for (const Json& what : json["unchecked"]) {
+    PrintLine("unchecked: " + Printable(what.get<std::string>()));
+  }
+  for (const Json& what : json["offenders"]) {
+    PrintLine("broken: " + Printable(what.get<std::string>()));
+  }
+  PrintLine(reply->clean ? "clean: every page is in exactly one state, index and records agree"
+                         : "NOT clean");
+  return reply->clean ? Exit::kDone : Exit::kBroken;
+}
+
+}  // namespace
+
+extern const Command kStat = {"stat",
+                              "Show what is there: pools, pages, clients",
+                              "Example: maru stat --clients",
+                              kStatOptions,
+                              {},
+                              &RunStat};
+extern const Command kAudit = {
+    "audit",
+    "Check on a running server that every page is accounted for",
+    "Exit code 4 when something does not add up; the offenders are named.",
+    kAuditOptions,
+    {},
+    &RunAudit};
+
+}  // namespace maru::tools
