@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""The command line against a real server: what it does, says and answers with its exit code."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+from server import Server
+
+MARU = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "build/maru").resolve()
+
+
+class Keys(unittest.TestCase):
+    def setUp(self):
+        self.server = Server(MARU)
+        self.server.start()
+        self.addCleanup(self.server.__exit__)
+
+    def put(self, key, data, *words):
+        return self.server.run("put", *words, "--", key, "-", data=data)
+
+    def test_what_is_put_is_got(self):
+        data = os.urandom(100_000)
+        self.assertEqual(self.put("a key", data).returncode, 0)
+        got = self.server.run("get", "a key")
+        self.assertEqual(got.returncode, 0)
+        self.assertEqual(got.stdout, data)
+
+    def test_a_second_put_finds_it_there_and_changes_nothing(self):
+        self.put("k", b"first")
+        second = self.put("k", b"second")
+        self.assertEqual(second.returncode, 0)
+        self.assertIn(b"there already", second.stdout)
+        self.assertEqual(self.server.run("get", "k").stdout, b"first")
+
+    def test_what_is_not_there_is_exit_code_1(self):
+        for words in (("get", "no"), ("exists", "no"), ("rm", "no")):
+            self.assertEqual(self.server.run(*words).returncode, 1, words)
+
+    def test_exists_and_rm_answer_for_each_key(self):
+        self.put("one", b"1")
+        done = self.server.run("exists", "one", "two", "--json")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(json.loads(done.stdout), {"one": "exists", "two": "missing"})
+        removed = self.server.run("rm", "one", "two", "--json")
+        self.assertEqual(json.loads(removed.stdout), {"one": "deleted", "two": "missing"})
+        self.assertEqual(self.server.run("exists", "one").returncode, 1)
+
+    def test_keys_are_opaque(self):
+        keys = ["", "/", "@", "a/b@c", "x" * 65536, "tab\tnewline\n", "\u00fc"]
+        for key in keys:
+            self.assertEqual(self.put(key, key.encode() + b"!").returncode, 0, key[:20])
+        for key in keys:
+            got = self.server.run("get", "--", key)
+            self.assertEqual(got.stdout, key.encode() + b"!", key[:20])
+        listed = self.server.run("ls", "--json").stdout.decode().splitlines()
+        self.assertEqual(sorted(json.loads(line)["key"] for line in listed), sorted(keys))
+
+    def test_a_key_over_the_limit_is_refused_by_its_length(self):
+        done = self.put("x" * 65537, b"1")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"65537", done.stderr)
+        self.assertIn(b"65536", done.stderr)
+
+    def test_an_empty_value_is_refused(self):
+        done = self.put("k", b"")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"0 bytes", done.stderr)
+
+    def test_namespaces_are_apart(self):
+        self.put("k", b"plain")
+        self.put("k", b"other", "--namespace", "other")
+        self.assertEqual(self.server.run("get", "k").stdout, b"plain")
+        self.assertEqual(self.server.run("get", "k", "--namespace", "other").stdout, b"other")
+        self.assertEqual(self.server.run("ls", "--namespace", "third").stdout, b"")
+
+    def test_keys_survive_kill_and_stop(self):
+        self.put("k", b"stays")
+        for end in (self.server.kill, self.server.stop):
+            end()
+            self.server.start()
+            self.assertEqual(self.server.run("get", "k").stdout, b"stays")
+            audit = self.server.json("audit")
+            self.assertTrue(audit["clean"], audit)
+
+    def test_fresh_starts_anew(self):
+        self.put("k", b"goes")
+        self.server.stop()
+        self.server.start("--fresh")
+        self.assertEqual(self.server.run("exists", "k").returncode, 1)
+
+    def test_nothing_is_granted_after_the_tools_are_gone(self):
+        for i in range(20):
+            self.put(f"k{i}", b"x" * 5000)
+            self.server.run("rm", f"k{i}")
+        stat = self.server.json("stat")
+        pages = stat["pools"][0]["pages"]
+        self.assertEqual(pages["live"], 0)
+        self.assertEqual(pages["all"], pages["free"] + pages["quarantined"] + pages["granted"])
+        self.assertTrue(self.server.json("audit")["clean"])
+        clients = self.server.json("stat", "--clients")
+        self.assertEqual([c["label"] for c in clients], ["maru tool"])
+
+    def test_ls_knows_prefix_and_limit(self):
+        for i in range(30):
+            self.put(f"a{i:02}", b"x")
+        self.put("b", b"x")
+        listed = self.server.run("ls", "--prefix", "a").stdout.decode().split()
+        self.assertEqual(sorted(listed), [f"a{i:02}" for i in range(30)])
+        self.assertEqual(len(self.server.run("ls", "--limit", "7").stdout.split()), 7)
+
+
+class Errors(unittest.TestCase):
+    def test_no_server_is_exit_code_3_and_names_socket_and_remedy(self):
+        done = subprocess.run([MARU, "exists", "k", "--server", "/tmp/no-such.sock"],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("/tmp/no-such.sock", done.stderr)
+        self.assertIn("maru serve", done.stderr)
+
+    def test_wrong_words_are_exit_code_2(self):
+        for words in (["no-such-command"], ["put", "k"], ["serve", "--eviction", "random"],
+                      ["serve", "--pool", "tape:x"], ["serve", "--pool", "shm:size=1KiB"],
+                      ["serve", "--pool", "dax:/dev/dax0.0"], ["serve", "--metrics", "x:1"],
+                      ["exists", "k", "--server", "tcp://localhost:5555"]):
+            done = subprocess.run([MARU, *words], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2, (words, done.stderr))
+            self.assertTrue(done.stderr or done.stdout, words)
+
+    def test_help_teaches(self):
+        done = subprocess.run([MARU, "--help"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0)
+        for command in ("serve", "demo", "put", "get", "exists", "rm", "unpin", "ls", "stat",
+                        "audit", "replay", "pool"):
+            self.assertIn(command, done.stdout)
+        self.assertNotIn("replay-instance", done.stdout)
+        serve = subprocess.run([MARU, "serve", "--help"], capture_output=True, text=True)
+        self.assertIn("Examples", serve.stdout)
+
+    def test_two_servers_on_one_pool(self):
+        with Server(MARU) as first:
+            second = Server(MARU)
+            second.pool = first.pool
+            try:
+                with self.assertRaises(RuntimeError) as caught:
+                    second.start()
+                self.assertIn(str(first.pool), str(caught.exception))
+            finally:
+                second.pool = second.folder / "none"
+                second.__exit__()
+
+    def test_socket_in_use(self):
+        with Server(MARU) as first:
+            second = Server(MARU)
+            own = second.socket
+            second.socket = first.socket
+            try:
+                with self.assertRaises(RuntimeError) as caught:
+                    second.start()
+                self.assertIn(str(first.socket), str(caught.exception))
+            finally:
+                second.socket = own
+                second.__exit__()
+
+    def test_a_foreign_file_is_refused_and_untouched(self):
+        server = Server(MARU)
+        server.pool.write_bytes(b"not a pool" * 10000)
+        before = (server.pool.read_bytes(), server.pool.stat().st_mtime_ns)
+        try:
+            with self.assertRaises(RuntimeError):
+                server.start()
+            with self.assertRaises(RuntimeError):
+                server.start("--fresh")
+            self.assertEqual(before, (server.pool.read_bytes(), server.pool.stat().st_mtime_ns))
+        finally:
+            server.__exit__()
+
+
+class Full(unittest.TestCase):
+    def test_without_eviction_a_full_pool_says_so(self):
+        with Server(MARU, size="32MiB", options=["--eviction", "none"]) as server:
+            codes = []
+            for i in range(40):
+                done = server.run("put", f"k{i}", "-", data=bytes(1 << 20))
+                codes.append(done.returncode)
+                if done.returncode != 0:
+                    self.assertIn(b"full", done.stderr)
+            self.assertEqual(codes[0], 0)
+            self.assertEqual(codes[-1], 1)
+
+    def test_with_eviction_the_oldest_go(self):
+        with Server(MARU, size="32MiB") as server:
+            for i in range(60):
+                done = server.run("put", f"k{i}", "-", data=bytes(1 << 20))
+                self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(server.run("exists", "k59").returncode, 0)
+            self.assertEqual(server.run("exists", "k0").returncode, 1)
+            self.assertTrue(server.json("audit")["clean"])
+
+
+class Workloads(unittest.TestCase):
+    def test_demo_shares_and_leaks_nothing(self):
+        done = subprocess.run([MARU, "demo", "--json"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        shown = json.loads(done.stdout)
+        self.assertGreater(shown["shared_hits"], 0)
+        self.assertEqual(shown["leaked_pages"], 0)
+        self.assertEqual(shown["verification_failures"], 0)
+        self.assertEqual(shown["races_won"], shown["races"])
+
+    def test_replay_verifies_and_finds_repeats(self):
+        with Server(MARU, size="128MiB") as server:
+            trace = server.folder / "trace.jsonl"
+            lines = [{"timestamp": i, "hash_ids": [0, 1, 2, i + 3]} for i in range(50)]
+            trace.write_text("".join(json.dumps(line) + "\n" for line in lines))
+            shown = server.json("replay", trace, "--instances", "3", "--page-size", "64KiB",
+                                "--races", "2")
+            self.assertEqual(shown["requests"], 50)
+            self.assertEqual(shown["blocks"], 200)
+            # 53 different blocks; whoever loses a race for one has stored it for nothing.
+            self.assertEqual(shown["hits"] + shown["stored"], 200)
+            self.assertGreaterEqual(shown["stored"], 53)
+            self.assertEqual(shown["stored"] - 53, shown["duplicates"] - 2 * 2)
+            self.assertEqual(shown["leaked_pages"], 0)
+            self.assertEqual(shown["verification_failures"], 0)
+
+    def test_replay_refuses_a_bad_trace_by_line(self):
+        with Server(MARU) as server:
+            trace = server.folder / "trace.jsonl"
+            trace.write_text('{"hash_ids": [1]}\n{"hash_ids": "x"}\n')
+            done = server.run("replay", trace)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(b"trace.jsonl:2", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,83 @@
+"""A `maru serve` for tests: started on a pool and a socket of its own, ended by its own pid."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+
+
+class Server:
+    """Runs until stop() or kill(); start() brings it back on the same pool."""
+
+    def __init__(self, maru, size="64MiB", options=()):
+        self.maru = str(maru)
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="maru-test-"))
+        shm = pathlib.Path("/dev/shm")
+        self.pool = shm / f"{self.folder.name}.pool"
+        self.socket = self.folder / "maru.sock"
+        self.size = size
+        self.options = list(options)
+        self.process = None
+
+    def command(self, *words):
+        return [self.maru, *map(str, words)]
+
+    def start(self, *extra):
+        """Waits until it says that it listens. Raises with what it said otherwise."""
+        self.log = open(self.folder / "server.log", "ab")
+        self.process = subprocess.Popen(
+            self.command("serve", "--pool", f"file:{self.pool},size={self.size}", "--socket",
+                         self.socket, *self.options, *extra),
+            stdout=subprocess.PIPE, stderr=self.log, text=True)
+        for line in self.process.stdout:
+            if line.startswith("listening on "):
+                return self
+        code = self.process.wait()
+        self.close()
+        raise RuntimeError(f"no server: exit {code}: {self.logged()}")
+
+    def close(self):
+        self.process.stdout.close()
+        self.log.close()
+        self.process = None
+
+    def logged(self):
+        return (self.folder / "server.log").read_text()
+
+    def end(self, number):
+        self.process.send_signal(number)
+        code = self.process.wait()
+        self.close()
+        return code
+
+    def stop(self):
+        return self.end(signal.SIGTERM)
+
+    def kill(self):
+        return self.end(signal.SIGKILL)
+
+    def run(self, *words, data=None, env=None):
+        """One command of the client's side; the finished process."""
+        command = self.command(words[0], "--server", self.socket, *words[1:])
+        return subprocess.run(command, input=data, capture_output=True,
+                              env={**os.environ, **(env or {})})
+
+    def json(self, *words):
+        """A command with --json; its exit code must be 0."""
+        done = self.run(words[0], "--json", *words[1:])
+        if done.returncode != 0:
+            raise AssertionError(f"{words}: exit {done.returncode}: {done.stderr.decode()}")
+        return json.loads(done.stdout)
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        if self.process is not None:
+            self.stop()
+        self.pool.unlink(missing_ok=True)
+        for name in self.folder.iterdir():
+            name.unlink()
+        self.folder.rmdir()
