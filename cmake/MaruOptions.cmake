@@ -26,7 +26,6 @@ endif()
 
 find_package(Threads REQUIRED)
 find_path(MARU_XXHASH_INCLUDE xxhash.h REQUIRED)
-find_library(MARU_XXHASH_LIBRARY xxhash REQUIRED)
 
 # maru_flags carries the flags; every target of ours links it privately.
 add_library(maru_flags INTERFACE)

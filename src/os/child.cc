@@ -54,7 +54,8 @@ int Park(int fd) { return ::fcntl(fd, F_DUPFD_CLOEXEC, kParkedFrom); }
   const int report = Park(plan.report);
   if (report < 0) ::_exit(127);
   for (int& fd : plan.passed) {
-    if ((fd = Park(fd)) < 0) Fail(report);
+    fd = Park(fd);
+    if (fd < 0) Fail(report);
   }
   if (plan.output >= 0 && ::dup2(plan.output, STDOUT_FILENO) < 0) Fail(report);
   if (plan.error >= 0 && ::dup2(plan.error, STDERR_FILENO) < 0) Fail(report);
@@ -63,7 +64,7 @@ int Park(int fd) { return ::fcntl(fd, F_DUPFD_CLOEXEC, kParkedFrom); }
   }
   sigset_t none;
   sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
   ::execvpe(plan.arguments[0], plan.arguments.data(), plan.environment.data());
   Fail(report);
 }
