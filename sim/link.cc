@@ -134,12 +134,15 @@ Status SimLink::Connect(const wire::AttachRequest& request, wire::AttachReply* r
 SimLink::Fault SimLink::DrawFault(const wire::Request& request) {
   if (!faults_ || !world_->Happens(80)) return Fault::kNone;
   const auto fault = static_cast<Fault>(1 + world_->chance().Below(9));
+  // Repeated is what names the pages that it is about; a request for new ones is another request.
+  const auto* const registering = std::get_if<wire::RegisterRequest>(&request);
   const bool names_pages = std::holds_alternative<wire::GiveBackRequest>(request) ||
                            std::holds_alternative<wire::FreeRequest>(request) ||
                            std::holds_alternative<wire::ResolveRequest>(request) ||
-                           std::holds_alternative<wire::RegisterRequest>(request);
+                           (registering != nullptr && registering->refill_count == 0);
   if (fault == Fault::kRepeat && !names_pages) return Fault::kNone;
-  if (fault == Fault::kShortReply && !std::holds_alternative<wire::RegisterRequest>(request)) {
+  // Of a register alone an error or a short answer leaves open what was done.
+  if ((fault == Fault::kShortReply || fault == Fault::kErrorReply) && registering == nullptr) {
     return Fault::kNone;
   }
   static constexpr const char* kNames[] = {"none",

@@ -58,6 +58,7 @@ class Simulation {
   }
 
   void Step() {
+    if (world_.tally().trace) std::printf("step\n");
     const uint64_t draw = world_.chance().Below(1000);
     world_.clock().Advance(static_cast<int64_t>(world_.chance().Below(40'000'000)));
     if (processes_.size() < 2 || (processes_.size() < 5 && draw < 20)) {
@@ -185,6 +186,7 @@ int Main(int argc, char** argv) {
   }
   SetCheckHandler([](const CheckFailure& failure) { throw Violation(failure.ToString()); });
   Tally tally;
+  tally.trace = run.verbose;
   int failures = RunAll(run, &tally);
   for (const auto& [what, count] : tally.counts()) {
     std::printf("%10llu  %s\n", static_cast<unsigned long long>(count), what.c_str());

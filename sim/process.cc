@@ -1,6 +1,7 @@
 #include "sim/process.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 #include "base/check.h"
@@ -34,6 +35,7 @@ void Process::CloseOrderly() {
   const bool views_first = world_->Happens(500);
   link_.SetFaults(false);
   if (views_first) views_.clear();
+  drafts_.clear();  // close ends the application's write access
   handler_->Close();
   CheckMemory();
   views_.clear();
@@ -76,6 +78,12 @@ void Process::CheckMemory() const {
   }
 }
 
+void Process::Trace(const char* what, const handler::PageHandle& page) const {
+  if (!world_->tally().trace) return;
+  std::printf("  process %u %s record %u generation %u\n", pid_, what, page.page.record.value(),
+              page.page.generation.value());
+}
+
 void Process::Alloc() {
   if (drafts_.size() >= 5) return Free();
   auto page = handler_->Alloc(1 + world_->chance().Below(world_->options().page_bytes));
@@ -84,6 +92,7 @@ void Process::Alloc() {
     return;
   }
   world_->tally().Count("op: alloc");
+  Trace("allocs", *page);
   Draft draft{*page, world_->chance()()};
   std::memcpy(draft.page.data, &draft.mark, sizeof(draft.mark));
   drafts_.push_back(draft);
@@ -95,6 +104,7 @@ void Process::Store() {
   const Draft draft = drafts_[at];
   drafts_.erase(drafts_.begin() + static_cast<ptrdiff_t>(at));
   const std::string key = DrawKey();
+  Trace("stores", draft.page);
   Write(draft.page, Content(name_space_ + key));
   const uint64_t steps = world_->steps_taken;
   const auto stored = handler_->Store(key, draft.page, kLength);
@@ -124,6 +134,7 @@ void Process::BatchStore() {
     keys.push_back(i > 0 && world_->Happens(200) ? keys[0] : DrawKey());
     const Draft draft = drafts_.back();
     drafts_.pop_back();
+    Trace("stores in a batch", draft.page);
     Write(draft.page, Content(name_space_ + keys.back()));
     items.push_back({keys.back(), draft.page, kLength});
   }
@@ -146,6 +157,7 @@ void Process::Free() {
   if (drafts_.empty()) return;
   const Draft draft = drafts_.back();
   drafts_.pop_back();
+  Trace("frees", draft.page);
   handler_->Free(draft.page).ok();
   world_->tally().Count("op: free");
   if (world_->Happens(300)) {
@@ -281,6 +293,7 @@ void Process::Reconnect() {
 
 void Process::Act() {
   ++world_->steps_taken;
+  if (world_->tally().trace) std::printf("  process %u acts\n", pid_);
   if (consumed_.size() > 8) consumed_.erase(consumed_.begin());
   switch (world_->chance().Below(24)) {
     case 0:

@@ -126,6 +126,7 @@ class Process {
   void Background();
   void Misuse();
   void Reconnect();
+  void Trace(const char* what, const handler::PageHandle& page) const;
   void Expect(bool held, const std::string& what) const;
   void CheckBytes(std::span<const std::byte> bytes, const std::string& key) const;
   static std::string Content(const std::string& key);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <map>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@ namespace maru::sim {
 class Tally {
  public:
   void Count(std::string_view what) {
+    if (trace) std::printf("  %.*s\n", static_cast<int>(what.size()), what.data());
     const auto at = counts_.find(what);
     if (at != counts_.end()) {
       ++at->second;
@@ -19,6 +21,8 @@ class Tally {
       counts_.emplace(std::string(what), 1);
     }
   }
+  bool trace = false;  // say everything as it happens
+
   const std::map<std::string, uint64_t, std::less<>>& counts() const { return counts_; }
 
  private:

@@ -142,7 +142,7 @@ std::optional<std::vector<std::byte>> World::Deliver(engine::ConnectionId connec
     wire::Reply reply;
     const Status status =
         engine_->Handle(connection, {pid, 0}, request, static_cast<uint64_t>(clock_.Now()), &reply,
-                                          header.request_number);
+                        header.request_number);
     const auto encoded =
         wire::EncodeReply(static_cast<wire::MessageType>(header.type), status, reply,
                           RequestNumber(header.request_number), Epoch(epoch_), answer);
@@ -246,6 +246,13 @@ void World::NoteTransitions() {
       const layout::StateWord from(former[n]), to(bits);
       if (from.generation() > to.generation()) {
         throw Violation("generation of record " + std::to_string(n) + " fell");
+      }
+      if (tally_->trace) {
+        std::printf("  record %u: %s %u -> %s %u client %u\n", n,
+                    std::string(layout::PageStateName(from.state())).c_str(),
+                    from.generation().value(),
+                    std::string(layout::PageStateName(to.state())).c_str(),
+                    to.generation().value(), to.client().value());
       }
       tally_->Count("seen " + std::string(layout::PageStateName(from.state())) + " -> " +
                     std::string(layout::PageStateName(to.state())));

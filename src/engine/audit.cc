@@ -290,14 +290,16 @@ void AuditRun::CheckPublished(const Client& client) {
   // answered is the last of which it has taken the reply in. A page that moves from one of its
   // counts to another while they are read makes the sum wrong for a moment.
   for (int read = 0; read < kCountReadsMax; ++read) {
-    uint64_t published = 0, last_request = 0;
+    uint64_t published = 0, pending = 0, last_request = 0;
     for (const std::unique_ptr<Stock>& stock : core_->stocks) {
       if (!client.pools[stock->index().value()].present) continue;
       const auto counts = stock->pool().leases().ReadCounts(client.slot);
       published += counts.free_pages + counts.pending_pages + counts.held_pages;
+      pending += counts.pending_pages;
       last_request = std::max(last_request, counts.last_request);
     }
-    if (client.last_answered == 0 || last_request != client.last_answered) {
+    // A page whose fate the client does not know is settled before it counts.
+    if (client.last_answered == 0 || last_request != client.last_answered || pending != 0) {
       if (unchecked_.size() < kUncheckedMax) {
         unchecked_.push_back("client " + std::to_string(client.id.value()) +
                              ": its published counts, it is not quiet");
