@@ -30,6 +30,21 @@ bool GrowthOnly(std::string_view name) {
   return std::ranges::find(kGrowthPoints, name) != std::end(kGrowthPoints);
 }
 
+// At every moment a reader finds what a state word calls LIVE. `step`: one record in so many.
+void ExpectLiveKeysFound(TestPool& pool, uint32_t step) {
+  const uint64_t high = pool.root().record_high.load();
+  for (uint32_t number = 1; number < high; number += step) {
+    const layout::PageRecord& page = pool.Record(RecordNumber(number));
+    if (StateWord(page.state_word.load()).state() != PageState::kLive) continue;
+    const auto sizes = layout::KeySizes::Unpack(page.key_sizes.load());
+    const std::string text(pool.At<char>(page.text_offset.load()), sizes.text_bytes());
+    const Namespace none;
+    Found found;
+    ASSERT_EQ(Reader(pool.view()).Find(MakeKeyRef(none, text), &found), FindVerdict::kLive) << text;
+    ASSERT_EQ(found.record, RecordNumber(number));
+  }
+}
+
 // A writer and what its caller may rely on.
 class Story {
  public:
@@ -186,8 +201,14 @@ TEST(WriterCrash, AtEveryPointOfEveryTransitionNothingIsLost) {
   std::map<std::string, int> passings;
   {
     Story story(kPoolBytes);
-    const ScopedHook hook([&](std::string_view name) { ++passings[std::string(name)]; });
+    const ScopedHook hook([&](std::string_view name) {
+      if (!name.starts_with("writer:")) return;  // the reader's own points
+      ++passings[std::string(name)];
+      SCOPED_TRACE(name);
+      ExpectLiveKeysFound(story.test().pool(), 1);
+    });
     EveryTransition(story);
+    ASSERT_FALSE(testing::Test::HasFailure());
   }
   std::set<std::string> unknown;
   for (const auto& [name, count] : passings) unknown.insert(name);
@@ -255,6 +276,7 @@ class GrowthStory {
     snapshot_ = std::make_unique<Snapshot>(&test_.pool());
   }
 
+  TestPool& pool() { return test_.pool(); }
   void Restart() {
     snapshot_->Restore();
     test_.Reopen();
@@ -307,8 +329,15 @@ TEST(WriterCrash, WhileTheIndexGrowsNothingIsLost) {
   std::map<std::string, int> passings;
   story.Restart();
   {
-    const ScopedHook hook([&](std::string_view name) { ++passings[std::string(name)]; });
+    const ScopedHook hook([&](std::string_view name) {
+      if (!name.starts_with("writer:") || testing::Test::HasFailure()) return;
+      ++passings[std::string(name)];
+      SCOPED_TRACE(name);
+      // Prime to all strides: keys from everywhere in the table, each of which moves once.
+      ExpectLiveKeysFound(story.pool(), 49'999);
+    });
     story.Grow();
+    ASSERT_FALSE(testing::Test::HasFailure());
   }
   ASSERT_NO_FATAL_FAILURE(story.CheckRestart());
   const auto crash_at = [&](std::string_view name, int at) {
