@@ -126,7 +126,10 @@ TEST_F(RecoveryTest, TablesThatReadersHoldAreLeftAlone) {
   test_.Reopen();
   EXPECT_EQ(entries(), held);
   EXPECT_EQ(test_.pool().root().tables[before.current()].load(), table.bits());
-  EXPECT_NE(layout::TableWord(test_.pool().root().table_word.load()).current(), before.current());
+  const layout::TableWord after(test_.pool().root().table_word.load());
+  EXPECT_NE(after.current(), before.current());
+  const layout::TableDescriptor fresh(test_.pool().root().tables[after.current()].load());
+  EXPECT_NE(fresh.offset_bytes(), table.offset_bytes());
 }
 
 // No unit is free for a second table: none is named while the only one is filled anew.
