@@ -50,9 +50,9 @@ std::byte* Map(int file, uint64_t bytes) {
   void* room =
       ::mmap(nullptr, bytes + layout::kUnitBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   MARU_CHECK(room != MAP_FAILED);
-  const uint64_t address = AlignUp(reinterpret_cast<uint64_t>(room), layout::kUnitBytes);
-  void* memory = ::mmap(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_FIXED, file, 0);
+  const uint64_t beyond = reinterpret_cast<uint64_t>(room) % layout::kUnitBytes;
+  void* aligned = static_cast<std::byte*>(room) + (layout::kUnitBytes - beyond);
+  void* memory = ::mmap(aligned, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0);
   MARU_CHECK(memory != MAP_FAILED);
   return static_cast<std::byte*>(memory);
 }
@@ -240,7 +240,7 @@ void BM_FindBatch(benchmark::State& state) {
   std::array<FindVerdict, kBatch> verdicts;
   std::array<Found, kBatch> found;
   Random random(7);
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     for (std::size_t i = 0; i < kBatch; ++i) {
       keys[i] = MakeKeyRef(none, texts[i].Of(random.Below(key_count)));
     }

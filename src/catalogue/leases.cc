@@ -23,11 +23,15 @@ constexpr uint32_t kShards = 64;
 // How often one call waits for others' Confirm; then it answers kGone: find again.
 constexpr int kJoinWaitsMax = 1000;
 
+// What inert children leave behind, as a list: it stays reachable, so that no leak checker counts
+// it. Relaxed: nobody reads it.
+std::atomic<void*> abandoned{nullptr};
+
 }  // namespace
 
 class Leases::Impl {
  public:
-  Impl(PoolView view, layout::LeaseHeader* header) : view_(view), header_(header), slots_(header) {}
+  Impl(PoolView view, layout::LeaseHeader* header) : header_(header), view_(view), slots_(header) {}
 
   LeaseOutcome Take(RecordNumber record, Generation generation, What what);
   LeaseOutcome Confirm(RecordNumber record, Generation generation, What what, Server verdict);
@@ -45,7 +49,7 @@ class Leases::Impl {
   void MakeInert() { inert_.store(true, std::memory_order_relaxed); }
   // In place of destruction: what other threads of a forked child's parent may have locked, or wait
   // on, must not be destroyed.
-  void Abandon() { abandoned_before_ = abandoned_.exchange(this, std::memory_order_relaxed); }
+  void Abandon() { abandoned_before_ = abandoned.exchange(this, std::memory_order_relaxed); }
 
  private:
   // A mutex holds over the filling of a slot and its check, so no thread meets one that is filled
@@ -75,18 +79,13 @@ class Leases::Impl {
     return SlotWord::Make(word.record(), word.generation(), Kind::kPin);
   }
 
-  // What inert children leave behind stays reachable, so that no leak checker counts it.
-  static std::atomic<Impl*> abandoned_;
-
-  const PoolView view_;
-  layout::LeaseHeader* const header_;
-  LeaseSlotPool slots_;
   std::array<Shard, kShards> shards_;
+  layout::LeaseHeader* const header_;
+  void* abandoned_before_ = nullptr;
+  const PoolView view_;
+  LeaseSlotPool slots_;
   std::atomic<bool> inert_{false};
-  Impl* abandoned_before_ = nullptr;
 };
-
-std::atomic<Leases::Impl*> Leases::Impl::abandoned_{nullptr};
 
 LeaseEntry* Leases::Impl::FindEntry(Shard& shard, RecordNumber record, Generation generation) {
   if (generation.value() > layout::kGenerationMax) return nullptr;
