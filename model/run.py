@@ -8,12 +8,13 @@ Each NAME.json here lists runs of one model file:
             {"name": "find-no-reread", "rule": "what the knock-out takes away",
              "defines": ["KO_FIND_REREAD"], "expect": "false_entry"}]}
 
-"pass": the search is complete and finds no error. Anything else names the claim (a bit of the model,
-see NEVER in common/claims.pml) that the run must break, or "invalid end state". A run that breaks
-another claim, runs out of depth, memory or time, or does not compile is void and counts as failed.
+"pass": the search is complete and finds no error. Anything else names the claim (a bit of the
+model, see NEVER in common/claims.pml) that the run must break, or "invalid end state". A run that
+breaks another claim, runs out of depth, memory or time, or does not compile is void and failed.
 
-The passing runs of a file together must reach every statement; one that none reaches is named, and is
-a failure unless the table's "unreached" has its text.
+The passing runs of a file together must reach every statement; one that none reaches is named, and
+is a failure unless the table's "unreached" has its text. A run with "nightly": true is a longer
+one, run with --kind nightly alone.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import collections
 import concurrent.futures
 import dataclasses
 import json
+import os
 import pathlib
 import re
 import resource
@@ -28,17 +30,20 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
+import threading
 
 HERE = pathlib.Path(__file__).resolve().parent
 DEPTH_MAX = 100_000
 MEMORY_BYTES_MAX = 2 << 30
-SECONDS_MAX = 600
+SECONDS_MAX = 1800  # of each of a run's three programs
 JOBS = 2
 CFLAGS = ["-w", "-DSAFETY", "-DVECTORSZ=4096", "-DCOLLAPSE"]
 # By Run.is_knockout. A knock-out ends at its first error: what takes long is to compile pan.
 OPTIMISE = {True: "-O0", False: "-O1"}
 HASH_LOG2 = {True: 20, False: 24}
+
+KINDS_EVERY_DAY = ("pass", "knockouts")
+KINDS = (*KINDS_EVERY_DAY, "nightly")
 
 # Statement of a model, as pan names it: line and text.
 Statement = tuple[int, str]
@@ -51,10 +56,15 @@ class Run:
     defines: tuple[str, ...]
     expect: str
     rule: str = ""
+    nightly: bool = False
 
     @property
     def is_knockout(self) -> bool:
         return self.expect != "pass"
+
+    @property
+    def kind(self) -> str:
+        return "nightly" if self.nightly else "knockouts" if self.is_knockout else "pass"
 
 
 @dataclasses.dataclass
@@ -63,7 +73,7 @@ class Outcome:
     got: str = ""  # "pass", the broken claim, or what went wrong with the run itself
     states: int = 0
     memory_mib: float = 0.0
-    seconds: float = 0.0
+    seconds: float = 0.0  # of processor time, all three programs
     reached: dict[Statement, bool] = dataclasses.field(default_factory=dict)
 
     @property
@@ -81,7 +91,8 @@ def read_runs(folder: pathlib.Path) -> list[Run]:
         for entry in model["runs"]:
             runs.append(Run(file=folder / model["file"], name=entry["name"],
                             defines=tuple(entry.get("defines", ())), expect=entry["expect"],
-                            rule=entry.get("rule", "")))
+                            rule=entry.get("rule", ""),
+                            nightly=entry.get("nightly", False)))
     names = [run.name for run in runs]
     repeated = {name for name in names if names.count(name) > 1}
     if repeated:
@@ -110,8 +121,8 @@ def judge(output: str) -> str:
 
 
 def reached(listing: str, output: str) -> dict[Statement, bool]:
-    """Which statements a search has reached: pan -d lists all, pan's output the unreached. An inline
-    appears once for each use; one use that is reached is enough."""
+    """Which statements a search has reached: pan -d lists all, pan's output the unreached. An
+    inline appears once for each use; one use that is reached is enough."""
     uses = {(int(found[2]), found[3].strip(), found[1]) for found in re.finditer(
         r"^\s+state\s+(\d+) -.*\[.*\] \S+:(\d+) => (.*)$", listing, re.MULTILINE)}
     total = collections.Counter((line, text) for line, text, _ in uses)
@@ -134,39 +145,60 @@ def limited() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
 
 
+class Late(Exception):
+    pass
+
+
+def call(command: list[str], folder: pathlib.Path, limit_memory: bool) -> tuple[int, str, float]:
+    """Exit code, output and processor seconds of a program that runs in `folder`."""
+    written = folder / f"{pathlib.Path(command[0]).name}.out"
+    with written.open("w") as output:
+        process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=subprocess.STDOUT,
+                                   preexec_fn=limited if limit_memory else None)
+        alarm = threading.Timer(SECONDS_MAX, process.kill)
+        alarm.start()
+        _, status, usage = os.wait4(process.pid, 0)
+        killed = not alarm.is_alive()
+        alarm.cancel()
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if killed:
+        raise Late(command[0])
+    return process.returncode, written.read_text(), usage.ru_utime + usage.ru_stime
+
+
+def explore(run: Run, folder: pathlib.Path, depth: int, outcome: Outcome) -> None:
+    spin = ["spin", "-a", *(f"-D{define}" for define in run.defines), str(run.file)]
+    cc = ["cc", OPTIMISE[run.is_knockout], *CFLAGS, "-o", "pan", "pan.c"]
+    pan = ["./pan", f"-m{depth}", f"-w{HASH_LOG2[run.is_knockout]}"]
+    for command in (spin, cc):
+        code, output, seconds = call(command, folder, limit_memory=False)
+        outcome.seconds += seconds
+        if code != 0 or (command is spin and "Error" in output):
+            outcome.got = f"void: {command[0]}: {output.strip()[:300]}"
+            return
+    code, output, seconds = call(pan, folder, limit_memory=True)
+    outcome.seconds += seconds
+    if code != 0 and "pan:1:" not in output:
+        outcome.got = f"void: pan ended with {code}"
+        return
+    outcome.got = judge(output)
+    if found := re.search(r"(\d+) states, stored", output):
+        outcome.states = int(found[1])
+    if found := re.search(r"([\d.]+)\s+total actual memory usage", output):
+        outcome.memory_mib = float(found[1])
+    if outcome.got == "pass":
+        _, listing, _ = call(["./pan", "-d"], folder, limit_memory=False)
+        outcome.reached = reached(listing, output)
+
+
 def execute(run: Run, keep: bool, depth: int = DEPTH_MAX) -> Outcome:
     outcome = Outcome(run)
     folder = pathlib.Path(tempfile.mkdtemp(prefix=f"model-{run.name}-"))
-    began = time.monotonic()
     try:
-        spin = ["spin", "-a", *(f"-D{define}" for define in run.defines), str(run.file)]
-        pan = ["./pan", f"-m{depth}", f"-w{HASH_LOG2[run.is_knockout]}"]
-        cc = ["cc", OPTIMISE[run.is_knockout], *CFLAGS, "-o", "pan", "pan.c"]
-        for command in (spin, cc, pan):
-            done = subprocess.run(command, cwd=folder, text=True, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, timeout=SECONDS_MAX,
-                                  preexec_fn=limited if command is pan else None)
-            failed = done.returncode != 0 or (command is spin and "Error" in done.stdout)
-            if failed and command is not pan:
-                outcome.got = f"void: {command[0]}: {done.stdout.strip()[:300]}"
-                return outcome
-            if failed and "pan:1:" not in done.stdout:
-                outcome.got = f"void: pan ended with {done.returncode}"
-                return outcome
-        outcome.got = judge(done.stdout)
-        if outcome.got == "pass":
-            listing = subprocess.run(["./pan", "-d"], cwd=folder, text=True, stdout=subprocess.PIPE,
-                                     check=False).stdout
-            outcome.reached = reached(listing, done.stdout)
-        if found := re.search(r"(\d+) states, stored", done.stdout):
-            outcome.states = int(found[1])
-        if found := re.search(r"([\d.]+)\s+total actual memory usage", done.stdout):
-            outcome.memory_mib = float(found[1])
-        (folder / "pan.out").write_text(done.stdout)
-    except subprocess.TimeoutExpired as late:
-        outcome.got = f"void: over {SECONDS_MAX} s in {late.cmd[0]}"
+        explore(run, folder, depth, outcome)
+    except Late as late:
+        outcome.got = f"void: over {SECONDS_MAX} s in {late}"
     finally:
-        outcome.seconds = time.monotonic() - began
         if keep:
             print(f"{run.name}: kept {folder}")
         else:
@@ -197,11 +229,12 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--list", action="store_true", help="name the runs and end")
     options.add_argument("--only", metavar="NAME", action="append", help="this run; repeatable")
-    options.add_argument("--kind", choices=("pass", "knockouts", "all"), default="all")
+    options.add_argument("--kind", choices=KINDS, action="append",
+                         help="repeatable; without: all but nightly")
     options.add_argument("--keep", action="store_true", help="keep pan and its trail")
     chosen = options.parse_args()
-    runs = [run for run in read_runs(HERE)
-            if chosen.kind == "all" or run.is_knockout == (chosen.kind == "knockouts")]
+    kinds = chosen.kind or (KINDS if chosen.list or chosen.only else KINDS_EVERY_DAY)
+    runs = [run for run in read_runs(HERE) if run.kind in kinds]
     if chosen.only:
         unknown = set(chosen.only) - {run.name for run in runs}
         if unknown:
@@ -210,16 +243,16 @@ def main() -> int:
         runs = [run for run in runs if run.name in chosen.only]
     if chosen.list:
         for run in runs:
-            print(f"{run.name:<32} {run.expect:<16} {run.rule}")
+            print(f"{run.name:<32} {run.kind:<10} {run.expect:<18} {run.rule}")
         return 0
-    print(f"     {'run':<32} {'states':>10} {'MiB':>7} {'s':>6}  result")
+    print(f"     {'run':<32} {'states':>10} {'MiB':>7} {'cpu s':>6}  result")
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         outcomes = []
         for outcome in pool.map(lambda run: execute(run, chosen.keep), runs):
             print(describe(outcome), flush=True)
             outcomes.append(outcome)
     wrong = sum(not outcome.as_expected for outcome in outcomes)
-    if not chosen.only:
+    if "pass" in kinds and not chosen.only:
         wrong += count_dead_code(outcomes)
     print(f"{len(outcomes)} runs, {wrong} failures")
     return 1 if wrong or not outcomes else 0
