@@ -159,7 +159,9 @@ SimLink::Fault SimLink::DrawFault(const wire::Request& request) {
   return fault;
 }
 
-Status SimLink::Call(const wire::Request& request, Status* server_status, wire::Reply* reply) {
+Status SimLink::Call(const wire::Request& request, Status* server_status, wire::Reply* reply,
+                     Sent* sent) {
+  *sent = Sent::kNo;
   if (!connected()) return Broken("not connected");
   std::vector<std::byte> frame = Encode(request);
   const uint64_t number = next_request_ - 1;
@@ -169,6 +171,7 @@ Status SimLink::Call(const wire::Request& request, Status* server_status, wire::
   if (!connected()) return Broken("the connection broke");
 
   const Fault fault = DrawFault(request);
+  *sent = Sent::kMaybe;
   if (fault == Fault::kLostRequest) return TimedOut("request lost");
   if (fault == Fault::kLate) {
     world_->QueueFrame(connection_, pid_, std::move(frame));

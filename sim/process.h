@@ -41,7 +41,9 @@ class SimLink final : public handler::Link {
 
   Status Connect(const wire::AttachRequest& request, wire::AttachReply* reply,
                  std::vector<std::shared_ptr<handler::MappedPool>>* pools) override;
-  Status Call(const wire::Request& request, Status* server_status, wire::Reply* reply) override;
+  Status Call(const wire::Request& request, Status* server_status, wire::Reply* reply,
+              Sent* sent) override;
+  void Probe() override {}
   void Disconnect() override;
   void Close() override;
   bool connected() const override;

@@ -251,8 +251,8 @@ void World::NoteTransitions() {
         std::printf("  record %u: %s %u -> %s %u client %u\n", n,
                     std::string(layout::PageStateName(from.state())).c_str(),
                     from.generation().value(),
-                    std::string(layout::PageStateName(to.state())).c_str(),
-                    to.generation().value(), to.client().value());
+                    std::string(layout::PageStateName(to.state())).c_str(), to.generation().value(),
+                    to.client().value());
       }
       tally_->Count("seen " + std::string(layout::PageStateName(from.state())) + " -> " +
                     std::string(layout::PageStateName(to.state())));

@@ -32,12 +32,14 @@ void SocketLink::Close() {
 }
 
 Status SocketLink::RoundTrip(const wire::Request& request, std::vector<os::UniqueFd>* descriptors,
-                             Status* server_status, wire::Reply* reply) {
+                             Status* server_status, wire::Reply* reply, Sent* sent) {
+  *sent = Sent::kNo;
   const RequestNumber number(next_request_++);
   MARU_ASSIGN_OR_RETURN(const size_t bytes,
                         wire::EncodeRequest(request, number, Epoch(epoch_), outgoing_));
-  Status sent = socket_.Send({outgoing_.data(), bytes});
-  if (!sent.ok()) return Lost(std::move(sent));
+  Status written = socket_.Send({outgoing_.data(), bytes});
+  if (!written.ok()) return Lost(std::move(written));
+  *sent = Sent::kMaybe;
   const Result<size_t> size = socket_.Receive(incoming_, descriptors);
   if (!size.ok()) return Lost(size.status());
   layout::FrameHeader header;
@@ -52,9 +54,18 @@ Status SocketLink::RoundTrip(const wire::Request& request, std::vector<os::Uniqu
   return OkStatus();
 }
 
-Status SocketLink::Call(const wire::Request& request, Status* server_status, wire::Reply* reply) {
+Status SocketLink::Call(const wire::Request& request, Status* server_status, wire::Reply* reply,
+                        Sent* sent) {
+  *sent = Sent::kNo;
   if (!connected()) return Unavailable("not connected to " + socket_path_);
-  return RoundTrip(request, nullptr, server_status, reply);
+  return RoundTrip(request, nullptr, server_status, reply, sent);
+}
+
+void SocketLink::Probe() {
+  if (!connected()) return;
+  // Between two calls nothing can have come: whatever is there, an end or a frame, ends it.
+  const auto received = socket_.TryReceive(incoming_);
+  if (!received.ok() || received->outcome != os::IoOutcome::kWouldBlock) Disconnect();
 }
 
 Status SocketLink::Connect(const wire::AttachRequest& request, wire::AttachReply* reply,
@@ -75,7 +86,8 @@ Status SocketLink::Connect(const wire::AttachRequest& request, wire::AttachReply
   std::vector<os::UniqueFd> descriptors;
   Status refused;
   wire::Reply answer;
-  MARU_RETURN_IF_ERROR(RoundTrip(request, &descriptors, &refused, &answer));
+  Sent sent = Sent::kNo;
+  MARU_RETURN_IF_ERROR(RoundTrip(request, &descriptors, &refused, &answer, &sent));
   if (!refused.ok()) return Lost(std::move(refused));
   auto* attached = std::get_if<wire::AttachReply>(&answer);
   if (attached == nullptr) return Lost(DataLoss("the answer to attach is of another kind"));

@@ -22,7 +22,9 @@ class SocketLink final : public handler::Link, private ForkAware {
 
   Status Connect(const wire::AttachRequest& request, wire::AttachReply* reply,
                  std::vector<std::shared_ptr<handler::MappedPool>>* pools) override;
-  Status Call(const wire::Request& request, Status* server_status, wire::Reply* reply) override;
+  Status Call(const wire::Request& request, Status* server_status, wire::Reply* reply,
+              Sent* sent) override;
+  void Probe() override;
   void Disconnect() override;
   void Close() override;
   bool connected() const override { return connected_.load(std::memory_order_relaxed); }
@@ -31,7 +33,7 @@ class SocketLink final : public handler::Link, private ForkAware {
  private:
   // Sends and waits; closes the connection on any failure of the road.
   Status RoundTrip(const wire::Request& request, std::vector<os::UniqueFd>* descriptors,
-                   Status* server_status, wire::Reply* reply);
+                   Status* server_status, wire::Reply* reply, Sent* sent);
   Status Lost(Status status);
   // Maps what an attach answer names; the pools of a client that goes on are those it has.
   Status Adopt(const wire::AttachReply& reply, std::vector<os::UniqueFd> descriptors);

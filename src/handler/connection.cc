@@ -121,9 +121,7 @@ Status Handler::Impl::Settle() {
     request.pages.assign(named.begin() + done, named.begin() + done + count);
     request.last = done + count == named.size();
     wire::Reply reply;
-    Status server;
-    MARU_RETURN_IF_ERROR(link_->Call(request, &server, &reply));
-    MARU_RETURN_IF_ERROR(server);
+    MARU_RETURN_IF_ERROR(CallLocked(request, &reply).status());
     const auto* settled = std::get_if<wire::SettleReply>(&reply);
     if (settled == nullptr || settled->items.size() != count) {
       link_->Disconnect();
@@ -169,15 +167,26 @@ void Handler::Impl::ApplySettled(std::span<const wire::PageRef> named,
 
 Handler::Impl::Answer Handler::Impl::CallLocked(const wire::Request& request, wire::Reply* reply) {
   Answer answer;
-  answer.road = link_->Call(request, &answer.server, reply);
+  answer.road = link_->Call(request, &answer.server, reply, &answer.sent);
   if (!answer.road.ok()) settle_needed_ = true;
+  return answer;
+}
+
+Handler::Impl::Answer Handler::Impl::CallReadyLocked(const wire::Request& request,
+                                                     wire::Reply* reply) {
+  Answer answer;
+  for (int attempt = 0; attempt < kSendAttempts; ++attempt) {
+    answer.road = EnsureReady();
+    if (!answer.road.ok()) return answer;
+    answer = CallLocked(request, reply);
+    if (answer.road.ok() || answer.sent == Link::Sent::kMaybe) return answer;
+  }
   return answer;
 }
 
 Status Handler::Impl::CallReady(const wire::Request& request, wire::Reply* reply) {
   MutexLock call(call_mutex_);
-  MARU_RETURN_IF_ERROR(EnsureReady());
-  Answer answer = CallLocked(request, reply);
+  const Answer answer = CallReadyLocked(request, reply);
   PublishCounts();
   return answer.status();
 }
@@ -185,8 +194,7 @@ Status Handler::Impl::CallReady(const wire::Request& request, wire::Reply* reply
 Status Handler::Impl::Ask(const wire::Request& request, wire::Reply* reply) {
   MARU_RETURN_IF_ERROR(CheckUsable());
   MutexLock call(call_mutex_);
-  MARU_RETURN_IF_ERROR(EnsureReady());
-  const Answer answer = CallLocked(request, reply);
+  const Answer answer = CallReadyLocked(request, reply);
   // The link's buffer is the next call's: what the reply points to is copied while it is ours.
   if (auto* list = std::get_if<wire::ListReply>(reply); answer.ok() && list != nullptr) {
     list->storage.reserve(list->items.size());
@@ -279,6 +287,7 @@ uint64_t Handler::Impl::Tick() {
   if (!CheckUsable().ok()) return 0;
   MutexLock call(call_mutex_);
   const int64_t now = clock_->Now();
+  link_->Probe();
   if (!EnsureReady().ok()) return static_cast<uint64_t>(now) + options_.grant_idle_ns;
   bool idle = false, any = false;
   {

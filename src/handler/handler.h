@@ -47,10 +47,14 @@ class Link {
   virtual Status Connect(const wire::AttachRequest& request, wire::AttachReply* reply,
                          std::vector<std::shared_ptr<MappedPool>>* pools) = 0;
   // Sends one request and waits for its reply, up to the time-out. The status of an error reply is
-  // told in `server_status`; the returned status is of the road: Unavailable (the connection is
-  // gone), DeadlineExceeded (the link has closed the connection: the fate of the request is
-  // unknown).
-  virtual Status Call(const wire::Request& request, Status* server_status, wire::Reply* reply) = 0;
+  // told in `server_status`; the returned status is of the road. When it is not OK the link has
+  // closed the connection, and `sent` tells whether the request may have reached the server: then
+  // its fate is unknown.
+  enum class Sent : uint8_t { kNo, kMaybe };
+  virtual Status Call(const wire::Request& request, Status* server_status, wire::Reply* reply,
+                      Sent* sent) = 0;
+  // Without waiting: notices that the server has closed the connection.
+  virtual void Probe() = 0;
   virtual void Disconnect() = 0;
   // For good: lets go of the mapped pools first, so that a client without views is known to be gone
   // when its connection closes, then disconnects. A later Connect makes a new client.

@@ -71,15 +71,21 @@ class Handler::Impl {
   Status Settle() MARU_REQUIRES(call_mutex_);
   void ApplySettled(std::span<const wire::PageRef> named, const wire::SettleReply& reply)
       MARU_REQUIRES(call_mutex_);
+  // How often a request that did not reach the server is tried: the first try may meet a connection
+  // that a restarted server had closed.
+  static constexpr int kSendAttempts = 2;
   // One round trip on a settled connection. `road` is not OK: the fate of the request is unknown.
   struct Answer {
     Status road;
     Status server;
+    Link::Sent sent = Link::Sent::kMaybe;
     bool ok() const { return road.ok() && server.ok(); }
     Status status() const { return road.ok() ? server : road; }
   };
   Answer CallLocked(const wire::Request& request, wire::Reply* reply) MARU_REQUIRES(call_mutex_);
-  // Makes ready and calls.
+  // Makes ready and calls; again when the request did not reach the server.
+  Answer CallReadyLocked(const wire::Request& request, wire::Reply* reply)
+      MARU_REQUIRES(call_mutex_);
   Status CallReady(const wire::Request& request, wire::Reply* reply) MARU_EXCLUDES(call_mutex_);
   void PublishCounts() MARU_EXCLUDES(state_mutex_);
   // Gives back pages in hand until `keep` are left.
@@ -102,6 +108,9 @@ class Handler::Impl {
   enum class Stored : uint8_t { kNo, kYes };
   void StoreFrames(std::span<const StoreItem> items, std::span<const uint64_t> checksums,
                    std::span<const uint8_t> taken, std::span<Stored> stored)
+      MARU_REQUIRES(call_mutex_);
+  void StoreFrame(std::span<const StoreItem> items, std::span<const uint64_t> checksums,
+                  std::vector<size_t>* indices, std::span<Stored> stored)
       MARU_REQUIRES(call_mutex_);
   void BuildRegister(std::span<const StoreItem> items, std::span<const uint64_t> checksums,
                      std::vector<size_t>* indices, wire::RegisterRequest* request)
@@ -130,6 +139,7 @@ class Handler::Impl {
   Result<Place> Hold(const Session& session, const catalogue::KeyRef& key, Want want);
   Result<catalogue::LeaseOutcome> HoldPlace(const Session& session, const Place& place, Want want);
   Status GrowLeases(const Session& session, size_t pool);
+  static void Touch(const Session& session, const Place& place);
   Result<View> MakeView(const Session& session, const Place& place, Verify verify);
   // Makes keys of texts; InvalidArgument names the first that is over its limit.
   Status MakeKeys(std::span<const std::string_view> texts,

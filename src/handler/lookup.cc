@@ -120,9 +120,8 @@ Status Handler::Impl::GrowLeases(const Session& session, size_t pool) {
   MutexLock call(call_mutex_);
   // Another thread may have grown the area while this one waited.
   if (lease_growths_[pool].load(std::memory_order_relaxed) != growths) return OkStatus();
-  MARU_RETURN_IF_ERROR(EnsureReady());
   wire::Reply reply;
-  MARU_RETURN_IF_ERROR(CallLocked(request, &reply).status());
+  MARU_RETURN_IF_ERROR(CallReadyLocked(request, &reply).status());
   const auto* grown = std::get_if<wire::GrowLeasesReply>(&reply);
   if (grown == nullptr || grown->offsets.empty()) {
     return DataLoss("the answer to a request for lease blocks names none");
@@ -170,6 +169,10 @@ Result<Handler::Impl::Place> Handler::Impl::Hold(const Session& session, const K
                      " times while it was read: try again");
 }
 
+void Handler::Impl::Touch(const Session& session, const Place& place) {
+  session.pools[place.pool].mapped->leases().Touch(place.found.record);
+}
+
 Result<View> Handler::Impl::MakeView(const Session& session, const Place& place, Verify verify) {
   const std::shared_ptr<MappedPool>& mapped = session.pools[place.pool].mapped;
   View view;
@@ -186,7 +189,6 @@ Result<View> Handler::Impl::MakeView(const Session& session, const Place& place,
   view.bytes_ = {mapped->view().base() + extent.offset_bytes, place.found.length_bytes};
   view.region_id_ = extent.region_id;
   view.page_index_ = extent.page_index;
-  mapped->leases().Touch(place.found.record);
   if (verify == Verify::kNo) return view;
   if (!mapped->checksums()) {
     return FailedPrecondition("the pool keeps no checksums: make it with --checksum");
@@ -210,6 +212,7 @@ Result<View> Handler::Impl::Retrieve(std::string_view key, Verify verify) {
     return View();
   }
   Add(counts_.hits);
+  Touch(*current, place);
   return MakeView(*current, place, verify);
 }
 
@@ -247,6 +250,10 @@ Result<std::vector<View>> Handler::Impl::BatchRetrieve(std::span<const std::stri
       Add(counts_.hits);
       MARU_ASSIGN_OR_RETURN(views[first + i], MakeView(*current, places[i], verify));
     }
+  }
+  // Last to first: earlier keys count as more recent, so that the tail of a prefix is evicted first.
+  for (size_t i = views.size(); i-- > 0;) {
+    if (views[i]) views[i].pool_->leases().Touch(views[i].page_.record);
   }
   return views;
 }
@@ -301,7 +308,7 @@ Result<bool> Handler::Impl::Pin(std::string_view key) {
   MARU_ASSIGN_OR_RETURN(const Place place,
                         Hold(*current, catalogue::MakeKeyRef(name_space_, key), Want::kPin));
   if (place.verdict == FindVerdict::kMiss) return false;
-  current->pools[place.pool].mapped->leases().Touch(place.found.record);
+  Touch(*current, place);
   return true;
 }
 

@@ -77,7 +77,7 @@ Status Handler::Impl::RequestGrants() {
   }
   Add(counts_.alloc_messages);
   wire::Reply reply;
-  const Answer answer = CallLocked(request, &reply);
+  const Answer answer = CallReadyLocked(request, &reply);
   if (!answer.ok()) return answer.status();
   const auto* grant = std::get_if<wire::GrantReply>(&reply);
   if (grant == nullptr || grant->pages.empty()) {

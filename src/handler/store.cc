@@ -116,26 +116,33 @@ void Handler::Impl::StoreFrames(std::span<const StoreItem> items,
       indices.push_back(next);
     }
     if (indices.empty()) return;
-    // Not sent, so nothing about these pages is in doubt: they are free again.
-    if (!EnsureReady().ok()) {
-      MutexLock state(state_mutex_);
-      for (size_t i : indices) {
-        const wire::PageRef& page = items[i].page.page;
-        Ledger::Entry& entry = ledger_.At(page.pool, page.record);
-        if (entry.holding == Holding::kInFlight) ReturnToHand(page.pool, page.record, entry);
-      }
-      Add(counts_.failed, indices.size());
-      continue;
-    }
+    StoreFrame(items, checksums, &indices, stored);
+  }
+}
+
+void Handler::Impl::StoreFrame(std::span<const StoreItem> items,
+                               std::span<const uint64_t> checksums, std::vector<size_t>* indices,
+                               std::span<Stored> stored) {
+  for (int attempt = 0; attempt < kSendAttempts; ++attempt) {
+    if (!EnsureReady().ok()) break;
     wire::RegisterRequest request;
-    BuildRegister(items, checksums, &indices, &request);
-    if (indices.empty()) continue;
+    BuildRegister(items, checksums, indices, &request);
+    if (indices->empty()) return;
     MARU_SEQUENCE_POINT("handler:register-built");
     wire::Reply reply;
     const Answer answer = CallLocked(request, &reply);
     MARU_SEQUENCE_POINT("handler:register-answered");
-    ApplyRegistered(items, indices, answer, reply, stored);
+    if (!answer.road.ok() && answer.sent == Link::Sent::kNo) continue;
+    return ApplyRegistered(items, *indices, answer, reply, stored);
   }
+  // Not sent, so nothing about these pages is in doubt: they are free again.
+  MutexLock state(state_mutex_);
+  for (size_t i : *indices) {
+    const wire::PageRef& page = items[i].page.page;
+    Ledger::Entry& entry = ledger_.At(page.pool, page.record);
+    if (entry.holding == Holding::kInFlight) ReturnToHand(page.pool, page.record, entry);
+  }
+  Add(counts_.failed, indices->size());
 }
 
 void Handler::Impl::BuildRegister(std::span<const StoreItem> items,

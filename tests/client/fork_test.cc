@@ -1,0 +1,107 @@
+// In a forked child everything of the parent's is inert, and nothing of it keeps the parent alive.
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "live_server.h"
+
+namespace maru {
+namespace {
+
+// Runs in a forked child; its exit code is how many of its expectations did not hold.
+template <typename Body>
+int InChild(Body body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    int failed = 0;
+    body([&failed](bool held) { failed += held ? 0 : 1; });
+    ::_exit(failed);
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(Fork, AChildDropsInheritedViewsAndExits) {
+  const LiveServer server("64MiB");
+  auto client = server.Connect();
+  ASSERT_TRUE(client->Put("key", BytesOf("key")).value());
+  View view = client->Retrieve("key").value();
+  Page page = client->Alloc(100).value();
+  const int failed = InChild([&](auto expect) {
+    expect(Matches(view, "key"));
+    expect(client->Exists("key").status().code() == StatusCode::kFailedPrecondition);
+    expect(client->Alloc(1).status().code() == StatusCode::kFailedPrecondition);
+    expect(client->Store("x", std::move(page)).status().code() == StatusCode::kFailedPrecondition);
+    view.Release();
+    {
+      const Page dropped(std::move(page));
+    }
+    client->Close();
+    client.reset();
+  });
+  EXPECT_EQ(failed, 0);
+  // The parent's lease, page and connection are as they were.
+  EXPECT_EQ(client->statistics().leases, 1u);
+  EXPECT_EQ(client->Delete("key").value(), Deleted::kDeleted);
+  EXPECT_TRUE(Matches(view, "key"));
+  EXPECT_TRUE(client->Store("other", std::move(page)).value());
+  EXPECT_EQ(client->statistics().reconnects, 0u);
+  EXPECT_TRUE(server.AuditIsClean());
+}
+
+TEST(Fork, AChildMayHaveAClientOfItsOwn) {
+  const LiveServer server("64MiB");
+  const auto client = server.Connect("parent");
+  ASSERT_TRUE(client->Put("key", BytesOf("key")).value());
+  const int failed = InChild([&](auto expect) {
+    const auto own = Client::Connect(server.Options("child"));
+    expect(own.ok());
+    if (!own.ok()) return;
+    expect(Matches((*own)->Retrieve("key").value(), "key"));
+    expect((*own)->Put("child's", BytesOf("child's")).value_or(false));
+  });
+  EXPECT_EQ(failed, 0);
+  EXPECT_TRUE(Matches(client->Retrieve("child's").value(), "child's"));
+}
+
+TEST(Fork, AClientIsDeadWhenItsProcessIsThoughItsChildLivesOn) {
+  const LiveServer server("64MiB");
+  int ready[2], hold[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  ASSERT_EQ(::pipe(hold), 0);
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    auto client = Client::Connect(server.Options("the parent"));
+    if (!client.ok() || !(*client)->Put("key", BytesOf("key")).value_or(false)) ::_exit(1);
+    const View view = (*client)->Retrieve("key").value();
+    if (!(*client)->Pin("key").value_or(false)) ::_exit(1);
+    if (::fork() == 0) {
+      // Lives on with the parent's mappings until the test lets it go.
+      ::close(hold[1]);
+      char byte = 'r';
+      if (::write(ready[1], &byte, 1) != 1) ::_exit(1);
+      while (::read(hold[0], &byte, 1) > 0) {
+      }
+      ::_exit(Matches(view, "key") ? 0 : 1);
+    }
+    ::pause();
+    ::_exit(0);
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  ASSERT_EQ(server.CountInClients("\"the parent\""), 1u);
+  ASSERT_EQ(::kill(parent, SIGKILL), 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(parent, &status, 0), parent);
+  // The server looks at the lock of a closed connection's client until it is free.
+  while (server.CountInClients("\"the parent\"") != 0) {
+  }
+  const auto client = server.Connect();
+  EXPECT_EQ(client->Delete("key").value(), Deleted::kDeleted);  // its pin has ended with it
+  EXPECT_TRUE(server.AuditIsClean());
+  for (int end : {ready[0], ready[1], hold[0], hold[1]}) ::close(end);
+}
+
+}  // namespace
+}  // namespace maru

@@ -1,0 +1,133 @@
+// A real `maru serve` for tests of the client library: a process of its own, on a pool and a socket
+// of its own. It can be killed and started again on the same pool.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "maru/client.h"
+#include "os/file.h"
+#include "os/line_reader.h"
+#include "os/process.h"
+
+namespace maru {
+
+class LiveServer {
+ public:
+  explicit LiveServer(const std::string& size, std::vector<std::string> options = {})
+      : size_(size), options_(std::move(options)) {
+    const uint64_t number = os::RandomNumber().value();
+    const std::string name = "maru-client-test-" + std::to_string(number);
+    pool_ = "/dev/shm/" + name;
+    socket_ = "/tmp/" + name + ".sock";
+    Start();
+  }
+  ~LiveServer() {
+    if (child_) End(SIGTERM);
+    EXPECT_TRUE(os::RemoveFile(pool_).ok());
+    os::RemoveFile(socket_ + ".lock").ok();
+    os::RemoveFile(socket_).ok();
+  }
+
+  void Start() { StartWith(options_); }
+  // Another pool at the same place.
+  void StartFresh() {
+    std::vector<std::string> options = options_;
+    options.push_back("--fresh");
+    StartWith(options);
+  }
+  void End(int signal) {
+    ASSERT_TRUE(child_->Signal(signal).ok());
+    ASSERT_TRUE(child_->Wait().ok());
+    child_.reset();
+  }
+
+  // A tool's output and exit code.
+  std::string Tool(std::vector<std::string> words, int* code = nullptr) const {
+    words.insert(words.begin(), MARU_PROGRAM);
+    words.insert(words.begin() + 2, {"--server", socket_, "--json"});
+    os::ChildOptions streams;
+    streams.output = os::ChildStream::kPipe;
+    auto child = os::Child::Start(words, streams);
+    EXPECT_TRUE(child.ok());
+    std::string output = child->ReadOutput(16 << 20).value();
+    const auto exit = child->Wait();
+    if (code != nullptr) *code = exit->code;
+    return output;
+  }
+  bool AuditIsClean() const {
+    int code = -1;
+    const std::string output = Tool({"audit"}, &code);
+    return code == 0 || (ADD_FAILURE() << output, false);
+  }
+  // How often a word stands in the list of clients, as {"label": ...} does for each.
+  size_t CountInClients(const std::string& word) const {
+    const std::string output = Tool({"stat", "--clients"});
+    size_t count = 0;
+    for (size_t at = output.find(word); at != std::string::npos; at = output.find(word, at + 1)) {
+      ++count;
+    }
+    return count;
+  }
+
+  ClientOptions Options(const std::string& label = "test") const {
+    ClientOptions options;
+    options.socket_path = socket_;
+    options.label = label;
+    options.page_bytes = 4096;
+    return options;
+  }
+  std::unique_ptr<Client> Connect(const ClientOptions& options) const {
+    auto client = Client::Connect(options);
+    EXPECT_TRUE(client.ok()) << client.status().ToString();
+    return client.ok() ? std::move(*client) : nullptr;
+  }
+  std::unique_ptr<Client> Connect(const std::string& label = "test") const {
+    return Connect(Options(label));
+  }
+  const std::string& socket() const { return socket_; }
+
+ private:
+  void StartWith(const std::vector<std::string>& options) {
+    std::vector<std::string> words = {MARU_PROGRAM, "serve",  "--socket",
+                                      socket_,      "--pool", "file:" + pool_ + ",size=" + size_};
+    words.insert(words.end(), options.begin(), options.end());
+    os::ChildOptions streams;
+    streams.output = os::ChildStream::kPipe;
+    streams.environment = {"MARU_LOG_LEVEL=error"};
+    auto child = os::Child::Start(words, streams);
+    ASSERT_TRUE(child.ok()) << child.status().ToString();
+    child_.emplace(std::move(*child));
+    os::LineReader lines(child_->output_fd());
+    while (true) {
+      const auto line = lines.Next();
+      ASSERT_TRUE(line.ok() && line->has_value()) << "the server did not start";
+      if ((*line)->starts_with("listening on ")) return;
+    }
+  }
+
+  const std::string size_;
+  const std::vector<std::string> options_;
+  std::string pool_, socket_;
+  std::optional<os::Child> child_;
+};
+
+// Bytes that follow from a key.
+inline std::vector<std::byte> BytesOf(const std::string& key, size_t size = 4096) {
+  std::vector<std::byte> bytes(size);
+  for (size_t i = 0; i < size; ++i) {
+    bytes[i] = static_cast<std::byte>(key[i % key.size()] + static_cast<char>(i / key.size()));
+  }
+  return bytes;
+}
+inline bool Matches(const View& view, const std::string& key) {
+  const std::vector<std::byte> want = BytesOf(key, view.bytes().size());
+  return !view.bytes().empty() && std::equal(want.begin(), want.end(), view.bytes().begin());
+}
+
+}  // namespace maru
