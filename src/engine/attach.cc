@@ -58,6 +58,7 @@ Status Attachment::Attach(ConnectionId connection, const Peer& peer,
     client->budget_bytes = request.budget_bytes;
     client->peer = peer;
     settlement_->Abandon(client);
+    client->unsettled = true;
     ++core_->counters.returned;
   } else {
     MARU_ASSIGN_OR_RETURN(client, AddClient(peer, request));

@@ -299,7 +299,8 @@ void AuditRun::CheckPublished(const Client& client) {
       last_request = std::max(last_request, counts.last_request);
     }
     // A page whose fate the client does not know is settled before it counts.
-    if (client.last_answered == 0 || last_request != client.last_answered || pending != 0) {
+    if (client.last_answered == 0 || last_request != client.last_answered || pending != 0 ||
+        client.unsettled) {
       if (unchecked_.size() < kUncheckedMax) {
         unchecked_.push_back("client " + std::to_string(client.id.value()) +
                              ": its published counts, it is not quiet");

@@ -38,6 +38,8 @@ struct Client {
   std::optional<ConnectionId> connection;  // none: detached
   uint64_t last_answered = 0;              // number of the last request answered, 0: not known
   bool settling = false;
+  // It came back and has not settled yet: what it holds is not known until then.
+  bool unsettled = false;
   std::unordered_set<uint64_t> named;  // pages (pool, record) that the settlement under way named
 
   std::vector<Holding> pools;

@@ -51,6 +51,7 @@ Status Settlement::Settle(Client* client, const wire::SettleRequest& request,
     }
   }
   Abandon(client);
+  client->unsettled = false;
   return OkStatus();
 }
 
