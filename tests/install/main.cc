@@ -1,15 +1,20 @@
-#include <maru/log.h>
-#include <maru/result.h>
-#include <maru/status.h>
+// Stores a block in the server whose socket is named, and reads it where it lies.
+#include <maru/client.h>
 
 #include <cstdio>
+#include <string>
 
-maru::Result<int> Halve(int n) {
-  if (n % 2 != 0) return maru::InvalidArgument("odd");
-  return n / 2;
+maru::Status Run(const std::string& socket, const std::string& text) {
+  MARU_ASSIGN_OR_RETURN(auto client, maru::Client::Connect({.socket_path = socket}));
+  MARU_RETURN_IF_ERROR(client->Put("greeting", std::as_bytes(std::span(text))).status());
+  MARU_ASSIGN_OR_RETURN(const maru::View view, client->Retrieve("greeting"));
+  std::printf("%.*s\n", static_cast<int>(view.bytes().size()),
+              reinterpret_cast<const char*>(view.bytes().data()));
+  return maru::OkStatus();
 }
 
-int main() {
-  maru::SetLogSink(nullptr);
-  std::printf("%d %s\n", *Halve(84), Halve(3).status().ToString().c_str());
+int main(int, char** argv) {
+  const maru::Status status = Run(argv[1], argv[2]);
+  if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  return status.ok() ? 0 : 1;
 }
