@@ -163,6 +163,34 @@ def catalogue_open_seeds():
     }
 
 
+def pool_open_seeds():
+    def change(place, word, value):
+        return struct.pack("<BHQ", place, word, value)
+
+    everywhere = 2**64 - 1
+
+    def each_region(boot, word, value):
+        return boot + b"".join(change(5 + 8 * region, word, value) for region in range(6))
+
+    return {
+        "whole": b"\0",
+        "whole_after_boot": b"\1",
+        "table_word": b"\0" + change(0, 1, everywhere),
+        "table_word_after_boot": b"\1" + change(0, 1, everywhere),
+        "record_high": b"\0" + change(0, 2, everywhere),
+        "slots_high": b"\0" + change(0, 9, 0),
+        "directory": b"\0" + change(1, 0, 3),
+        "client": b"\0" + change(2, 5 * 16, everywhere),
+        "overlap": b"\0" + change(3, 33, 4 << 20),
+        "page_bytes": b"\0" + change(3, 3, 1000) + change(3, 35, 1000) + change(3, 67, 1000),
+        "chunk": b"\0" + change(4, 0, 9),
+        "records": each_region(b"\0", 40, everywhere),
+        "unused_records": each_region(b"\1", 60000, 8 << 60),
+        "unused_records_free": each_region(b"\0", 60000, 1 << 60 | 1 << 28),
+        "lease_blocks": each_region(b"\0", 3, 1 << 32 | 5 << 16),
+    }
+
+
 def catalogue_seeds():
     """Stores as fuzz/catalogue_fuzz.cc reads them: place, index, value."""
 
@@ -204,6 +232,7 @@ SEEDS = {
     "lease_area": lease_area_seeds,
     "catalogue_open": catalogue_open_seeds,
     "catalogue": catalogue_seeds,
+    "pool_open": pool_open_seeds,
     "superblock": superblock_seeds,
     "region_table": region_table_seeds,
     "frame_request": frame_request_seeds,

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "catalogue/index_writer.h"
 #include "catalogue/key.h"
 #include "layout/describe.h"
 #include "layout/text.h"
@@ -144,18 +145,14 @@ void CatalogueCheck::CheckOtherRecords() {
                       uint64_t{region.first_record.value()} + region.page_count);
   }
   std::ranges::sort(runs);
-  const uint64_t high = view_.root().record_high.load(std::memory_order_relaxed);
-  runs.emplace_back(high, high);
+  // To the end of the chunks: what no region ever had must be ready for one.
+  const uint64_t last = RecordsEnd();
+  runs.emplace_back(last, last);
   uint64_t next = 1;
   for (const auto& [first, end] : runs) {
-    for (; next < std::min(first, high); ++next) {
+    for (; next < first; ++next) {
       const RecordNumber record(static_cast<uint32_t>(next));
-      const layout::PageRecord* shared = view_.Record(record);
-      if (shared == nullptr) {
-        Offend(record, "has no memory");
-        return;
-      }
-      const StateWord word(layout::ReadPage(*shared).state_word);
+      const StateWord word(layout::ReadPage(*view_.Record(record)).state_word);
       if (word.Valid() &&
           (word.state() == PageState::kAbsent || word.state() == PageState::kWorn)) {
         continue;
@@ -168,6 +165,17 @@ void CatalogueCheck::CheckOtherRecords() {
     }
     next = std::max(next, end);
   }
+}
+
+// One behind the last number that has memory.
+uint64_t CatalogueCheck::RecordsEnd() const {
+  const auto* directory = view_.At<layout::RecordDirectory>(layout::kRecordDirectoryOffset);
+  uint64_t chunks = 0;
+  while (chunks < layout::kRecordChunksMax &&
+         directory->units[chunks].load(std::memory_order_relaxed) != 0) {
+    ++chunks;
+  }
+  return std::min(chunks * layout::kRecordsPerChunk, uint64_t{layout::kRecordNumberMax} + 1);
 }
 
 CatalogueCheck::Text CatalogueCheck::TextOf(RecordNumber record) const {
@@ -233,6 +241,9 @@ void CatalogueCheck::CheckEntries(const Table& table) {
 void CatalogueCheck::CheckIndex() {
   const layout::RootValues root = layout::ReadRoot(view_.root());
   const layout::TableWord word(root.table_word);
+  if (word.sequence() >= catalogue::IndexWriter::kSequenceMax) {
+    report_->offences.Add(Concat("the table word has the impossible sequence ", word.sequence()));
+  }
   std::vector<Table> tables;
   for (const uint8_t number : {word.old_table(), word.current()}) {
     if (number == layout::TableWord::kNone) continue;

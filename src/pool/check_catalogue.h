@@ -46,6 +46,7 @@ class CatalogueCheck {
                 uint64_t page_offset);
   void CheckBytes(RecordNumber record, const layout::PageValues& page, uint64_t page_offset);
   void CheckOtherRecords();
+  uint64_t RecordsEnd() const;
   void CheckDuplicates();
   void CheckIndex();
   void CheckEntries(const Table& table);

@@ -191,10 +191,16 @@ Result<PoolFile> OpenPoolFile(const std::string& path, os::Access access) {
 Result<std::unique_ptr<FileBacking>> FileBacking::OpenForServing(const std::string& path) {
   MARU_ASSIGN_OR_RETURN(PoolFile opened, OpenPoolFile(path, os::Access::kReadWrite));
   MARU_ASSIGN_OR_RETURN(const os::FileFacts facts, opened.file.Facts());
-  constexpr uint32_t kModeOthers = 07;
+  constexpr uint32_t kModeOthers = 07, kRootUid = 0;
   if ((facts.mode & kModeOthers) != 0) {
     return PermissionDenied(
         Concat("pool ", path, " is open to every user of this machine: chmod ", "o= ", path));
+  }
+  if (facts.uid != os::UserId() && os::UserId() != kRootUid) {
+    return PermissionDenied(Concat("pool ", path, " belongs to user ", facts.uid,
+                                   ", who may cut it short while it is served; this server runs "
+                                   "as user ",
+                                   os::UserId()));
   }
   MARU_RETURN_IF_ERROR(TakeServerLock(path, opened.file));
   MARU_ASSIGN_OR_RETURN(
@@ -209,7 +215,7 @@ FileBacking::FileBacking(std::string path, os::File file, os::Mapping mapping)
     : path_(std::move(path)), file_(std::move(file)), mapping_(std::move(mapping)) {}
 
 Status FileBacking::Reserve(uint64_t offset_bytes, uint64_t length_bytes) {
-  const Status status = file_.Reserve(offset_bytes, length_bytes);
+  Status status = file_.Reserve(offset_bytes, length_bytes);
   if (status.code() != StatusCode::kResourceExhausted) return status;
   const Result<uint64_t> free_bytes = os::FreeSpaceBytes(path_);
   return ResourceExhausted(

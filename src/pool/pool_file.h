@@ -50,7 +50,8 @@ Result<PoolFile> OpenPoolFile(const std::string& path, os::Access access);
 class FileBacking final : public Backing {
  public:
   // Takes the server's lock, which lasts as long as this object, validates and maps.
-  // FailedPrecondition: another server has the pool. PermissionDenied: every user may read it.
+  // FailedPrecondition: another server has the pool. PermissionDenied: every user may read it, or
+  // it belongs to another user (root may serve it all the same).
   // DataLoss: torn, foreign, of another version or size.
   static Result<std::unique_ptr<FileBacking>> OpenForServing(const std::string& path);
 

@@ -236,6 +236,29 @@ TEST_F(PoolFileTest, APoolThatEverybodyMayReadIsRefused) {
   EXPECT_TRUE(FileBacking::OpenForServing(path_).ok());
 }
 
+TEST_F(PoolFileTest, APoolOfAnotherUserIsRefused) {
+  if (getuid() != 0) GTEST_SKIP() << "needs root, to be two users";
+  constexpr uid_t kOwner = 65001, kServer = 65002;
+  constexpr gid_t kGroup = 65003;
+  Init();
+  ASSERT_EQ(chmod(folder_->path().c_str(), 0755), 0);
+  ASSERT_EQ(chown(path_.c_str(), kOwner, kGroup), 0);
+  ASSERT_EQ(chmod(path_.c_str(), 0660), 0);
+  EXPECT_TRUE(FileBacking::OpenForServing(path_).ok()) << "root serves anybody's";
+  const pid_t child = fork();
+  if (child == 0) {
+    if (setegid(kGroup) != 0 || seteuid(kServer) != 0) _exit(2);
+    const auto opened = FileBacking::OpenForServing(path_);
+    const bool refused =
+        opened.status().code() == StatusCode::kPermissionDenied &&
+        opened.status().message().find("belongs to user 65001") != std::string_view::npos;
+    _exit(refused ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
 TEST_F(PoolFileTest, BasesInUseAreNotDrawn) {
   std::vector<uint32_t> in_use;
   for (uint32_t i = 0; i < 2048; ++i) {
