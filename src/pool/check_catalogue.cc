@@ -238,6 +238,14 @@ void CatalogueCheck::CheckEntries(const Table& table) {
   }
 }
 
+bool CatalogueCheck::InIndexRegion(layout::TableDescriptor table) const {
+  const uint64_t table_bytes = sizeof(uint64_t) << table.entries_log2();
+  return std::ranges::any_of(regions_, [&](const Region& region) {
+    return region.kind == RegionKind::kIndex && region.offset_bytes == table.offset_bytes() &&
+           region.length_bytes >= table_bytes;
+  });
+}
+
 void CatalogueCheck::CheckIndex() {
   const layout::RootValues root = layout::ReadRoot(view_.root());
   const layout::TableWord word(root.table_word);
@@ -249,17 +257,12 @@ void CatalogueCheck::CheckIndex() {
     if (number == layout::TableWord::kNone) continue;
     const layout::TableDescriptor descriptor(number < layout::kIndexTables ? root.tables[number]
                                                                            : 0);
-    const Table table{descriptor.offset_bytes(), uint64_t{1} << descriptor.entries_log2()};
-    const bool in_region =
-        descriptor.Valid(view_.bytes()) && std::ranges::any_of(regions_, [&](const Region& region) {
-          return region.kind == RegionKind::kIndex && region.offset_bytes == table.offset_bytes &&
-                 region.length_bytes >= table.entries * sizeof(uint64_t);
-        });
-    if (!in_region) {
+    if (!descriptor.Valid(view_.bytes()) || !InIndexRegion(descriptor)) {
       report_->offences.Add(Concat("index table ", number, ", ", layout::DescribeTable(descriptor),
                                    ", lies in no index region"));
       continue;
     }
+    const Table table{descriptor.offset_bytes(), uint64_t{1} << descriptor.entries_log2()};
     tables.push_back(table);
     CheckEntries(table);
   }

@@ -49,6 +49,8 @@ class CatalogueCheck {
   uint64_t RecordsEnd() const;
   void CheckDuplicates();
   void CheckIndex();
+  // REQUIRES: the descriptor is valid.
+  bool InIndexRegion(layout::TableDescriptor table) const;
   void CheckEntries(const Table& table);
   bool InTable(const Table& table, const Keyed& key) const;
   layout::IndexEntry Entry(const Table& table, uint64_t slot) const;

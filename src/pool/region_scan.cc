@@ -96,6 +96,11 @@ class Scanner {
       if (i != record_units_.size()) Offend("record directory: chunk ", i, " follows a gap");
       record_units_.push_back(unit);
     }
+    const uint64_t end = record_units_.size() * uint64_t{layout::kRecordsPerChunk};
+    if (root_.record_high > end) {
+      Offend("root: record_high is ", root_.record_high, ", but there is memory for those below ",
+             end, " only");
+    }
   }
 
   void ReadTable(uint64_t offset_bytes, uint32_t entries) {
