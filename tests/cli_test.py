@@ -179,6 +179,55 @@ class Errors(unittest.TestCase):
             server.__exit__()
 
 
+class Pool(unittest.TestCase):
+    """A pool at rest."""
+
+    def setUp(self):
+        self.server = Server(MARU)
+        self.addCleanup(self.server.__exit__)
+
+    def maru(self, *words):
+        return subprocess.run([MARU, "pool", *map(str, words)], capture_output=True, text=True)
+
+    def test_init_inspect_check(self):
+        path = self.server.pool
+        made = self.maru("init", path, "--size", "64MiB", "--checksum")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.assertEqual(self.maru("init", path, "--size", "64MiB").returncode, 1)
+        self.assertEqual(self.maru("init", path, "--size", "1MiB").returncode, 2)
+        self.server.start()
+        self.server.run("put", "--", "k", "-", data=b"checked" * 100)
+        self.assertEqual(self.server.run("get", "--verify", "k").stdout, b"checked" * 100)
+        self.assertTrue(self.server.json("audit", "--bytes")["clean"])
+        self.assertEqual(self.maru("check", path).returncode, 1)  # it is being served
+        self.assertIn("served", self.maru("inspect", path).stdout)
+        self.server.kill()
+        checked = self.maru("check", path, "--bytes", "--json")
+        self.assertEqual(checked.returncode, 0, checked.stdout)
+        shown = json.loads(checked.stdout)
+        self.assertEqual((shown["keys"], shown["verified_pages"]), (1, 1))
+
+    def test_a_damaged_byte_is_named(self):
+        self.server.start("--pool", f"file:{self.server.pool}2,size=64MiB,checksum")
+        self.server.stop()
+        os.unlink(f"{self.server.pool}2")
+        self.maru("init", self.server.pool, "--size", "64MiB", "--checksum", "--force")
+        self.server.start()
+        self.server.run("put", "--", "k", "-", data=b"needle" * 1000)
+        self.server.stop()
+        bytes_there = bytearray(self.server.pool.read_bytes())
+        at = bytes_there.index(b"needleneedle")
+        with open(self.server.pool, "r+b") as pool:
+            pool.seek(at)
+            pool.write(b"X")
+        self.assertEqual(self.maru("check", self.server.pool).returncode, 0)
+        checked = self.maru("check", self.server.pool, "--bytes")
+        self.assertEqual(checked.returncode, 4, checked.stdout)
+        self.server.start()
+        self.assertEqual(self.server.run("get", "--verify", "k").returncode, 4)
+        self.assertEqual(self.server.run("audit", "--bytes").returncode, 4)
+
+
 class Full(unittest.TestCase):
     def test_without_eviction_a_full_pool_says_so(self):
         with Server(MARU, size="32MiB", options=["--eviction", "none"]) as server:

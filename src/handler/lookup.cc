@@ -251,7 +251,8 @@ Result<std::vector<View>> Handler::Impl::BatchRetrieve(std::span<const std::stri
       MARU_ASSIGN_OR_RETURN(views[first + i], MakeView(*current, places[i], verify));
     }
   }
-  // Last to first: earlier keys count as more recent, so that the tail of a prefix is evicted first.
+  // Last to first: earlier keys count as more recent, so that the tail of a prefix is evicted
+  // first.
   for (size_t i = views.size(); i-- > 0;) {
     if (views[i]) views[i].pool_->leases().Touch(views[i].page_.record);
   }

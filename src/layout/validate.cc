@@ -113,9 +113,7 @@ Status CheckNotClientCut(const RegionValues& record, std::string_view what) {
   return OkStatus();
 }
 
-bool HasKey(PageState state) {
-  return state == PageState::kLive || state == PageState::kRetiring;
-}
+bool HasKey(PageState state) { return state == PageState::kLive || state == PageState::kRetiring; }
 
 Status CheckKey(const PageValues& record, uint64_t pool_bytes) {
   if (!KeySizes::Valid(record.key_sizes)) {

@@ -96,9 +96,9 @@ void FrameServer::OnFrame(net::ConnectionId connection, std::span<const std::byt
     return;
   }
   reply_ = wire::Reply();
-  const Status status = engine_->Handle(connection, peer.identity, request,
-                                        static_cast<uint64_t>(clock_->Now()), &reply_,
-                                        header.request_number);
+  const Status status =
+      engine_->Handle(connection, peer.identity, request, static_cast<uint64_t>(clock_->Now()),
+                      &reply_, header.request_number);
   const auto bytes =
       wire::EncodeReply(static_cast<wire::MessageType>(header.type), status, reply_,
                         RequestNumber(header.request_number), Epoch(engine_->epoch()), scratch_);

@@ -162,9 +162,8 @@ Status Server::Impl::Open(const ServerOptions& options) {
 
 void Server::Impl::ScheduleTick(uint64_t at_ns) {
   tick_at_ns_ = at_ns;
-  loop_->CallAt(at_ns, [this] {
-    ScheduleTick(engine_->Tick(static_cast<uint64_t>(clock_->Now())));
-  });
+  loop_->CallAt(at_ns,
+                [this] { ScheduleTick(engine_->Tick(static_cast<uint64_t>(clock_->Now()))); });
 }
 
 void Server::Impl::OnActivity() {

@@ -1,0 +1,163 @@
+// maru pool init, inspect, check, renumber: a pool at rest.
+
+#include "base/units.h"
+#include "layout/geometry.h"
+#include "pool/check.h"
+#include "pool/inspect.h"
+#include "pool/pool_file.h"
+#include "tools/commands.h"
+#include "tools/output.h"
+
+namespace maru::tools {
+
+namespace {
+
+constexpr PositionalRow kPath[] = {{"PATH", "The pool's file", Takes::kOne}};
+
+std::string Quoted(const char* name, const std::string& value) {
+  return JsonString(name) + ": " + value;
+}
+
+std::string JsonLines(const std::vector<std::string>& lines) {
+  std::string all;
+  for (const std::string& line : lines) all += (all.empty() ? "" : ", ") + JsonString(line);
+  return "[" + all + "]";
+}
+
+// --- init
+
+constexpr OptionRow kInitOptions[] = {
+    {"size", "SIZE", "", "Size of the pool, in whole 2 MiB; at least 32 MiB", Takes::kOne},
+    {"checksum", nullptr, "", "Stores carry the XXH3 of their bytes, readers may verify it",
+     Takes::kNothing},
+    {"force", nullptr, "", "Replace a pool that is there (never anything else)", Takes::kNothing},
+};
+
+Result<Exit> Init(const Arguments& arguments) {
+  const std::string path = arguments.Get("PATH");
+  if (!arguments.Has("size"))
+    return InvalidArgument("--size is missing: maru pool init PATH --size 4GiB");
+  MARU_ASSIGN_OR_RETURN(const uint64_t size, arguments.Size("size"));
+  pool::InitOptions options;
+  options.flags = arguments.Has("checksum") ? layout::kFlagChecksums : 0;
+  options.existing = arguments.Has("force") ? pool::Existing::kReplace : pool::Existing::kRefuse;
+  MARU_ASSIGN_OR_RETURN(
+      const layout::Superblock made,
+      pool::InitPool(path, size / layout::kUnitBytes * layout::kUnitBytes, options));
+  if (arguments.json()) {
+    PrintLine("{" + Quoted("path", JsonString(path)) + ", " +
+              Quoted("pool_bytes", std::to_string(made.pool_bytes)) + ", " +
+              Quoted("region_id_base", std::to_string(made.region_id_base)) + "}");
+  } else {
+    PrintLine("made " + path + ": " + FormatSize(made.pool_bytes) + ", region ids from " +
+              std::to_string(made.region_id_base));
+  }
+  return Exit::kDone;
+}
+
+// --- inspect
+
+Result<Exit> Inspect(const Arguments& arguments) {
+  MARU_ASSIGN_OR_RETURN(const pool::PoolReport report, pool::InspectPool(arguments.Get("PATH")));
+  const std::vector<std::string> lines = pool::DescribePool(report);
+  if (arguments.json()) {
+    PrintLine("{" + Quoted("path", JsonString(report.path)) + ", " +
+              Quoted("pool_bytes", std::to_string(report.superblock.pool_bytes)) + ", " +
+              Quoted("free_bytes", std::to_string(report.free_bytes)) + ", " +
+              Quoted("regions", std::to_string(report.regions.size())) + ", " +
+              Quoted("clients", std::to_string(report.clients.size())) + ", " +
+              Quoted("offences", JsonLines(report.offences)) + ", " +
+              Quoted("lines", JsonLines(lines)) + "}");
+  } else {
+    for (const std::string& line : lines) PrintLine(Printable(line));
+  }
+  return report.offences.empty() ? Exit::kDone : Exit::kBroken;
+}
+
+// --- check
+
+constexpr OptionRow kCheckOptions[] = {
+    {"bytes", nullptr, "", "Check the bytes of every key against their checksum too",
+     Takes::kNothing},
+};
+
+Result<Exit> Check(const Arguments& arguments) {
+  MARU_ASSIGN_OR_RETURN(
+      const pool::CheckReport report,
+      pool::CheckPool(arguments.Get("PATH"),
+                      arguments.Has("bytes") ? pool::VerifyBytes::kYes : pool::VerifyBytes::kNo));
+  if (arguments.json()) {
+    PrintLine("{" + Quoted("ok", report.ok() ? "true" : "false") + ", " +
+              Quoted("clean", report.clean ? "true" : "false") + ", " +
+              Quoted("pages", std::to_string(report.pages)) + ", " +
+              Quoted("keys", std::to_string(report.keys)) + ", " +
+              Quoted("verified_pages", std::to_string(report.verified_pages)) + ", " +
+              Quoted("offences", JsonLines(report.offences.listed)) + ", " +
+              Quoted("mends", JsonLines(report.mends.listed)) + "}");
+  } else {
+    for (const std::string& line : pool::DescribeCheck(report)) PrintLine(Printable(line));
+  }
+  return report.ok() ? Exit::kDone : Exit::kBroken;
+}
+
+// --- renumber
+
+constexpr OptionRow kRenumberOptions[] = {
+    {"not", "BASE", "", "A region_id_base that another pool has; may be given several times",
+     Takes::kMany},
+};
+
+Result<Exit> Renumber(const Arguments& arguments) {
+  std::vector<uint32_t> bases;
+  for (const std::string& text : arguments.All("not")) {
+    Arguments one;
+    one.values["not"] = {text};
+    MARU_ASSIGN_OR_RETURN(const uint64_t base, one.Number("not", 0, layout::kRegionIdMax));
+    bases.push_back(static_cast<uint32_t>(base));
+  }
+  MARU_ASSIGN_OR_RETURN(const layout::Superblock made,
+                        pool::Renumber(arguments.Get("PATH"), bases));
+  if (arguments.json()) {
+    PrintLine("{" + Quoted("region_id_base", std::to_string(made.region_id_base)) + "}");
+  } else {
+    PrintLine("region ids from " + std::to_string(made.region_id_base));
+  }
+  return Exit::kDone;
+}
+
+template <Result<Exit> (*kBody)(const Arguments&)>
+Exit Run(const Arguments& arguments) {
+  const Result<Exit> exit = kBody(arguments);
+  return exit.ok() ? *exit : Fail(exit.status());
+}
+
+}  // namespace
+
+extern const Command kPoolInit = {"pool init",
+                                  "Make an empty pool",
+                                  "Example: maru pool init /dev/shm/kv --size 4GiB --checksum",
+                                  kInitOptions,
+                                  kPath,
+                                  &Run<&Init>};
+extern const Command kPoolInspect = {"pool inspect",
+                                     "Show what lies in a pool, read-only",
+                                     "Also of a pool that is being served.",
+                                     {},
+                                     kPath,
+                                     &Run<&Inspect>};
+extern const Command kPoolCheck = {
+    "pool check",
+    "Verify a pool at rest, read-only",
+    "Exit code 4 when the pool is damaged; what a start would mend is told and no fault.",
+    kCheckOptions,
+    kPath,
+    &Run<&Check>};
+extern const Command kPoolRenumber = {
+    "pool renumber",
+    "Draw other region ids for a pool, so that it can be served beside others",
+    "Region ids of pools that one server serves must not overlap.",
+    kRenumberOptions,
+    kPath,
+    &Run<&Renumber>};
+
+}  // namespace maru::tools
