@@ -28,8 +28,9 @@ fast: setup  ## Unit tests in debug mode, the quickest check while editing
 	cmake --build --preset dev -j $(JOBS)
 	ctest --preset fast -j $(JOBS) $(CTEST_FLAGS)
 
-bench: build  ## Latency and rate of every operation beside the machine's own limits
-	build/maru bench
+bench: build  ## Rates of lookups, leases and stores in the catalogue, a million keys each
+	build/release/bench/catalogue_bench --keys=1000000
+	build/release/bench/writer_bench --keys=1000000
 
 lint:  ## Format, sizes, layers; clang-tidy on files changed since their last clean result
 	@scripts/setup --checks

@@ -143,9 +143,9 @@ int RunAll(const RunOptions& run, Tally* tally) {
                   static_cast<unsigned long long>(run.steps));
       return 1;
     }
-    if ((seed - run.first + 1) % 100 == 0) {
-      std::fprintf(stderr, "%llu of %llu seeds\n",
-                   static_cast<unsigned long long>(seed - run.first + 1),
+    const uint64_t done = seed - run.first + 1;
+    if (done % 100 == 0) {
+      std::fprintf(stderr, "%llu of %llu seeds\n", static_cast<unsigned long long>(done),
                    static_cast<unsigned long long>(run.seeds));
     }
   }

@@ -45,7 +45,9 @@ void World::OnPoint(std::string_view point) {
     if (point.starts_with(client)) return;
   }
   tally_->Count("point " + std::string(point));
-  if (death_in_ == 0 || --death_in_ != 0) return;
+  if (death_in_ == 0) return;
+  --death_in_;
+  if (death_in_ != 0) return;
   tally_->Count("death at " + std::string(point));
   throw ServerDeath{std::string(point)};
 }

@@ -130,7 +130,7 @@ std::vector<std::string> Arguments::All(std::string_view name) const {
 }
 
 Result<uint64_t> Arguments::Size(std::string_view name) const {
-  const Result<uint64_t> size = ParseSize(Get(name));
+  Result<uint64_t> size = ParseSize(Get(name));
   if (size.ok()) return size;
   return InvalidArgument("--" + std::string(name) + ": " + std::string(size.status().message()));
 }

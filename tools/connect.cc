@@ -10,6 +10,7 @@ namespace maru::tools {
 Result<std::string> SocketOf(const Arguments& arguments) {
   std::string url = arguments.Get("server");
   if (url.empty()) {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment of a tool.
     const char* const named = std::getenv("MARU_SERVER");
     if (named != nullptr) url = named;
   }

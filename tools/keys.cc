@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <system_error>
 
 #include "base/units.h"
 #include "tools/commands.h"
@@ -42,7 +43,7 @@ Result<std::string> ReadAll(const std::string& path) {
     return std::string(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
   }
   std::ifstream file(path, std::ios::binary);
-  if (!file) return NotFound("cannot read " + path + ": " + std::strerror(errno));
+  if (!file) return NotFound("cannot read " + path + ": " + std::generic_category().message(errno));
   std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   if (file.bad()) return Unavailable("reading " + path + " failed");
   return bytes;
@@ -101,7 +102,8 @@ Exit RunGet(const Arguments& arguments) {
   const auto bytes = view->bytes();
   const std::string path = arguments.Get("output");
   std::FILE* const file = path == "-" ? stdout : std::fopen(path.c_str(), "wb");
-  if (file == nullptr) return Fail(NotFound("cannot write " + path + ": " + std::strerror(errno)));
+  if (file == nullptr)
+    return Fail(NotFound("cannot write " + path + ": " + std::generic_category().message(errno)));
   const bool written = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
   const bool closed = file == stdout ? std::fflush(file) == 0 : std::fclose(file) == 0;
   if (!written || !closed) return Fail(ResourceExhausted("writing " + path + " failed"));

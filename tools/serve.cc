@@ -34,6 +34,7 @@ class StderrLog final : public LogSink {
 
 // MARU_LOG_LEVEL, else info.
 Result<LogLevel> LogLevelOf() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment of a tool.
   const char* const named = std::getenv("MARU_LOG_LEVEL");
   if (named == nullptr || named[0] == '\0') return LogLevel::kInfo;
   for (LogLevel level : {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError}) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "base/random.h"
 
@@ -25,7 +26,7 @@ Status BadLine(const std::string& path, size_t line, const std::string& what) {
 
 Result<std::vector<TraceRequest>> ReadTrace(const std::string& path) {
   std::ifstream file(path);
-  if (!file) return NotFound("cannot read " + path + ": " + std::strerror(errno));
+  if (!file) return NotFound("cannot read " + path + ": " + std::generic_category().message(errno));
   std::vector<TraceRequest> requests;
   std::string text;
   for (size_t line = 1; std::getline(file, text); ++line) {

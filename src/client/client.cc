@@ -124,13 +124,13 @@ void Client::Close() { impl_->Close(); }
 bool Client::connected() const { return impl_->handler().connected(); }
 
 Result<Page> Client::Alloc(std::uint64_t size_bytes) {
-  MARU_ASSIGN_OR_RETURN(handler::PageHandle handle, impl_->handler().Alloc(size_bytes));
+  MARU_ASSIGN_OR_RETURN(const handler::PageHandle handle, impl_->handler().Alloc(size_bytes));
   Page page;
   page.data_ = handle.data;
   page.size_bytes_ = size_bytes;
   page.region_id_ = handle.region_id;
   page.page_index_ = handle.page_index;
-  page.rep_ = std::make_unique<Page::Rep>(Page::Rep{impl_->weak_handler(), std::move(handle)});
+  page.rep_ = std::make_unique<Page::Rep>(Page::Rep{impl_->weak_handler(), handle});
   return page;
 }
 

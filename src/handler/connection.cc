@@ -118,7 +118,7 @@ Status Handler::Impl::Settle() {
   do {
     const size_t count = std::min<size_t>(named.size() - done, wire::kPagesPerMessageMax);
     wire::SettleRequest request;
-    request.pages.assign(named.begin() + done, named.begin() + done + count);
+    request.pages.assign(named.data() + done, named.data() + done + count);
     request.last = done + count == named.size();
     wire::Reply reply;
     MARU_RETURN_IF_ERROR(CallLocked(request, &reply).status());

@@ -163,9 +163,9 @@ Ledger::Entry* Handler::Impl::EntryOf(const PageHandle& page, Holding holding) {
 
 Status Handler::Impl::Free(const PageHandle& page) {
   MARU_RETURN_IF_ERROR(CheckUsable());
-  const Status over = FailedPrecondition("this life of page " + std::to_string(page.page_index) +
-                                         " of region " + std::to_string(page.region_id) +
-                                         " is over: it was freed or stored before");
+  Status over = FailedPrecondition("this life of page " + std::to_string(page.page_index) +
+                                   " of region " + std::to_string(page.region_id) +
+                                   " is over: it was freed or stored before");
   wire::FreeRequest request;
   bool surplus = false;
   {

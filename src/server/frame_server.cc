@@ -64,7 +64,7 @@ void FrameServer::Refuse(const Status& status, uint16_t type, uint64_t request_n
   const auto bytes =
       wire::EncodeReply(static_cast<wire::MessageType>(type), status, wire::Reply(),
                         RequestNumber(request_number), Epoch(engine_->epoch()), scratch_);
-  out->bytes.assign(scratch_.begin(), scratch_.begin() + bytes.value_or(0));
+  out->bytes.assign(scratch_.data(), scratch_.data() + bytes.value_or(0));
 }
 
 void FrameServer::OnFrame(net::ConnectionId connection, std::span<const std::byte> frame,
@@ -107,7 +107,7 @@ void FrameServer::OnFrame(net::ConnectionId connection, std::span<const std::byt
              std::string(bytes.status().message()));
     return Refuse(Internal(bytes.status().message()), header.type, header.request_number, out);
   }
-  out->bytes.assign(scratch_.begin(), scratch_.begin() + *bytes);
+  out->bytes.assign(scratch_.data(), scratch_.data() + *bytes);
   if (const auto* attached = std::get_if<wire::AttachReply>(&reply_); status.ok() && attached) {
     AddDescriptors(*attached, out);
   }
