@@ -14,7 +14,7 @@ namespace maru::fuzz {
 // The input with a header that says its size, so that mutations reach the payload. Empty when it is
 // shorter than a header.
 inline std::vector<std::byte> WithHonestHeader(std::span<const std::byte> input, bool reply) {
-  layout::FrameHeader header;
+  layout::FrameHeader header{};
   if (input.size() < sizeof(header)) return {};
   std::vector<std::byte> frame(input.begin(), input.end());
   std::memcpy(&header, frame.data(), sizeof(header));

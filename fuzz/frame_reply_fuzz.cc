@@ -15,7 +15,7 @@ void Judge(std::span<const std::byte> frame) {
   static wire::Decoder decoder;
   static wire::Reply reply;
   static std::vector<std::byte> buffer(maru::layout::kFrameBytesMax);
-  maru::layout::FrameHeader header;
+  maru::layout::FrameHeader header{};
   maru::Status server;
   const maru::Status status = decoder.DecodeReply(frame, &header, &server, &reply);
   if (!status.ok()) {

@@ -14,7 +14,7 @@ void Judge(std::span<const std::byte> frame) {
   static wire::Decoder decoder;  // keeps room from one input to the next, as a server does
   static wire::Request request;
   static std::vector<std::byte> buffer(maru::layout::kFrameBytesMax);
-  maru::layout::FrameHeader header;
+  maru::layout::FrameHeader header{};
   const maru::Status status = decoder.DecodeRequest(frame, &header, &request);
   if (!status.ok()) {
     MARU_CHECK_EQ(status.code(), maru::StatusCode::kDataLoss);

@@ -16,7 +16,7 @@ namespace {
 namespace layout = maru::layout;
 
 void Judge(std::span<const std::byte> bytes, std::uint64_t file_bytes) {
-  layout::Superblock block;
+  layout::Superblock block{};
   const maru::Status status = layout::ValidateSuperblock(bytes, file_bytes, &block);
   if (!status.ok()) {
     MARU_CHECK_EQ(status.code(), maru::StatusCode::kDataLoss);
@@ -44,7 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Judge(bytes, file_bytes);
   // Once more with a checksum that fits, which no mutation finds by itself.
   if (bytes.size() >= sizeof(layout::Superblock)) {
-    layout::Superblock block;
+    layout::Superblock block{};
     std::memcpy(&block, bytes.data(), sizeof(block));
     block.checksum = maru::HashBytes64(bytes.first(offsetof(layout::Superblock, checksum)));
     Judge(std::as_bytes(std::span(&block, 1)), file_bytes);

@@ -68,7 +68,7 @@ inline constexpr uint32_t kGenerationMax = (1u << 31) - 1;  // then the page is 
 inline constexpr uint32_t kKeyBytesMax = 64 * 1024;
 inline constexpr uint32_t kNamespaceBytesMax = 255;
 inline constexpr uint64_t kTextGranuleBytes = 8;
-inline constexpr uint64_t kTextSlabBytes = 128 * 1024;
+inline constexpr uint64_t kTextSlabBytes = 128ull * 1024;
 
 // The index.
 inline constexpr uint32_t kIndexTables = 64;          // descriptors in the root
@@ -76,7 +76,7 @@ inline constexpr uint32_t kIndexEntriesLog2Min = 18;  // 2 MiB
 inline constexpr uint32_t kIndexEntriesLog2Max = 33;
 
 // Lease areas: blocks of 32 KiB within lease regions; block 0 of each unit is its directory.
-inline constexpr uint64_t kLeaseBlockBytes = 32 * 1024;
+inline constexpr uint64_t kLeaseBlockBytes = 32ull * 1024;
 inline constexpr uint32_t kLeaseBlocksPerUnit = kUnitBytes / kLeaseBlockBytes;
 inline constexpr uint32_t kLeaseSlotsPerBlock = kLeaseBlockBytes / 8;
 inline constexpr uint32_t kLeaseBlocksPerClientMax = 4097;  // its header and 16,777,216 slots

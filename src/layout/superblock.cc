@@ -155,7 +155,7 @@ Status ValidateSuperblock(std::span<const std::byte> bytes, uint64_t file_bytes,
     return DataLoss(
         Concat("no pool: only ", bytes.size(), " bytes, a superblock has ", sizeof(Superblock)));
   }
-  Superblock block;
+  Superblock block{};
   std::memcpy(&block, bytes.data(), sizeof(block));
   MARU_RETURN_IF_ERROR(CheckMagic(block, bytes));
   MARU_RETURN_IF_ERROR(CheckWhole(block, bytes));

@@ -17,7 +17,7 @@ void CopyWords(T (&to)[kCount], const T (&from)[kCount]) {
 }  // namespace
 
 RootValues ReadRoot(const Root& root) {
-  RootValues values;
+  RootValues values{};
   values.epoch = Get(root.epoch);
   values.table_word = Get(root.table_word);
   values.record_high = Get(root.record_high);
@@ -36,7 +36,7 @@ RootValues ReadRoot(const Root& root) {
 }
 
 RegionValues ReadRegion(const RegionRecord& record) {
-  RegionValues values;
+  RegionValues values{};
   values.word = Get(record.word);
   values.offset_bytes = Get(record.offset_bytes);
   values.length_bytes = Get(record.length_bytes);
@@ -52,7 +52,7 @@ RegionValues ReadRegion(const RegionRecord& record) {
 }
 
 PageValues ReadPage(const PageRecord& record) {
-  PageValues values;
+  PageValues values{};
   values.state_word = Get(record.state_word);
   values.hash_low = Get(record.hash_low);
   values.hash_high = Get(record.hash_high);
@@ -70,7 +70,7 @@ PageValues ReadPage(const PageRecord& record) {
 }
 
 ClientValues ReadClient(const ClientRecord& record) {
-  ClientValues values;
+  ClientValues values{};
   values.client_id = Get(record.client_id);
   values.process = Get(record.process);
   values.attached_unix_ns = Get(record.attached_unix_ns);

@@ -60,7 +60,7 @@ static_assert(offsetof(ClientValues, label) == offsetof(ClientRecord, label));
 template <typename Values>
 Values ValuesFrom(std::span<const std::byte> bytes) {
   static_assert(std::has_unique_object_representations_v<Values>);
-  Values values;
+  Values values{};
   std::memcpy(&values, bytes.data(), sizeof(values));
   return values;
 }
