@@ -163,8 +163,19 @@ Status Attachment::GrowLeases(const Client& client, const wire::GrowLeasesReques
   }
   if (request.blocks == 0) return InvalidArgument("no lease blocks asked for");
   catalogue::LeaseAreas& leases = core_->stocks[request.pool.value()]->pool().leases();
-  const uint32_t blocks = std::min(request.blocks, layout::kLeaseBlocksPerClientMax);
-  for (uint32_t i = 0; i < blocks; ++i) {
+  size_t held = 0;
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    held += stock->pool().leases().Blocks(client.slot).size();
+  }
+  const size_t most = core_->options.lease_blocks_max;
+  if (held >= most) {
+    return ResourceExhausted("the client has " + std::to_string(held) +
+                             " lease blocks in all pools, the most that one client can have is " +
+                             std::to_string(most));
+  }
+  const size_t blocks =
+      std::min<size_t>({request.blocks, layout::kLeaseBlocksPerClientMax, most - held});
+  for (size_t i = 0; i < blocks; ++i) {
     Result<uint64_t> offset = leases.AddBlock(client.slot);
     if (!offset.ok()) {
       // Those that were added are the client's: it has to learn of them.

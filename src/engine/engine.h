@@ -26,6 +26,8 @@ struct EngineOptions {
   uint64_t region_bytes_max = 1ull << 30;
   uint32_t region_pages_min = 16;
   uint32_t evict_batch = 64;  // keys retired at a time when a page size is full
+  // Of one client over all pools: the attach reply names them all.
+  uint32_t lease_blocks_max = wire::kLeaseBlocksPerAttachMax;
   std::string server_version;
 };
 

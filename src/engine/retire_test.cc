@@ -275,6 +275,22 @@ TEST(FindTest, AnswersEveryKeyInOrder) {
   EXPECT_TRUE(client.Exists(""));
 }
 
+TEST(GrowLeasesTest, BlocksOfAllPoolsTogetherFitIntoOneAttachReply) {
+  TestEngine::Options options{.pools = {64 * kMiB, 64 * kMiB}};
+  options.engine.lease_blocks_max = 10;
+  TestEngine host(options);
+  TestClient client(&host);  // with two blocks in each pool
+  const auto some = client.Ask<wire::GrowLeasesReply>(wire::GrowLeasesRequest{PoolIndex(0), 2});
+  EXPECT_EQ(some.offsets.size(), 2u);
+  const auto rest = client.Ask<wire::GrowLeasesReply>(wire::GrowLeasesRequest{PoolIndex(1), 99});
+  EXPECT_EQ(rest.offsets.size(), 4u);
+  wire::Reply none;
+  for (const uint8_t pool : {0, 1}) {
+    EXPECT_EQ(client.TryAsk(wire::GrowLeasesRequest{PoolIndex(pool), 1}, &none).code(),
+              StatusCode::kResourceExhausted);
+  }
+}
+
 TEST(GrowLeasesTest, BlocksAreTheClientsUpToTheMaximum) {
   TestEngine host({.pools = {256 * kMiB}});
   TestClient client(&host);
