@@ -190,7 +190,9 @@ int Main(int argc, char** argv) {
   int failures = RunAll(run, &tally);
   for (const auto& [what, count] : tally.counts()) {
     std::printf("%10llu  %s\n", static_cast<unsigned long long>(count), what.c_str());
-    if (failures == 0 && run.coverage && count < kTakenMin) {
+    // What the states looked like between two steps ("seen") is for people: a step may be any
+    // number of transitions, and those are the points.
+    if (failures == 0 && run.coverage && count < kTakenMin && !what.starts_with("seen ")) {
       std::printf("            ^ under %llu\n", static_cast<unsigned long long>(kTakenMin));
       ++failures;
     }
