@@ -48,12 +48,12 @@ class LiveServer {
   }
 
   // A tool's output and exit code.
-  std::string Tool(std::vector<std::string> words, int* code = nullptr) const {
-    words.insert(words.begin(), MARU_PROGRAM);
-    words.insert(words.begin() + 2, {"--server", socket_, "--json"});
+  std::string Tool(const std::vector<std::string>& words, int* code = nullptr) const {
+    std::vector<std::string> line = {MARU_PROGRAM, words.front(), "--server", socket_, "--json"};
+    line.insert(line.end(), words.begin() + 1, words.end());
     os::ChildOptions streams;
     streams.output = os::ChildStream::kPipe;
-    auto child = os::Child::Start(words, streams);
+    auto child = os::Child::Start(line, streams);
     EXPECT_TRUE(child.ok());
     std::string output = child->ReadOutput(16 << 20).value();
     const auto exit = child->Wait();
