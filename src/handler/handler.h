@@ -80,6 +80,7 @@ struct PageHandle {
   std::byte* data = nullptr;
   uint64_t size_bytes = 0;  // as asked of Alloc
   uint64_t session = 0;     // of which attachment: another one's handles are stale
+  uint32_t handout = 0;     // which handing out of the page: an earlier one's handles are stale
   uint32_t region_id = 0;
   uint32_t page_index = 0;
 };

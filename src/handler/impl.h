@@ -96,8 +96,13 @@ class Handler::Impl {
   uint64_t HandPagesMax() const;
   Status RequestGrants() MARU_REQUIRES(call_mutex_);
   void TakeGrants(std::span<const wire::PageRef> pages) MARU_REQUIRES(state_mutex_);
-  bool PopHand(wire::PageRef* page) MARU_REQUIRES(state_mutex_);
-  Result<PageHandle> MakeHandle(const Session& session, const wire::PageRef& page,
+  // A page with the number of its handing out.
+  struct Handout {
+    wire::PageRef page;
+    uint32_t number = 0;
+  };
+  bool PopHand(Handout* handout) MARU_REQUIRES(state_mutex_);
+  Result<PageHandle> MakeHandle(const Session& session, const Handout& handout,
                                 uint64_t size_bytes);
   void ReturnToHand(PoolIndex pool, RecordNumber record, Ledger::Entry& entry)
       MARU_REQUIRES(state_mutex_);

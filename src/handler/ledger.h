@@ -33,8 +33,9 @@ class Ledger {
   struct Entry {
     // The server's generation of the page, to be named in messages.
     Generation generation{0};
-    // The generation in the handle that the application has: settling renews the server's only.
-    Generation handle_generation{0};
+    // How often the page was handed out: the number in the handle that the application has. A page
+    // that is freed and handed out anew keeps its generation, and settling renews it meanwhile.
+    uint32_t handout = 0;
     Holding holding = Holding::kNone;
   };
 

@@ -38,15 +38,16 @@ uint64_t Handler::Impl::HandPagesMax() const {
   return std::clamp<uint64_t>(by_bytes, 1, options_.hand_pages_max);
 }
 
-bool Handler::Impl::PopHand(wire::PageRef* page) {
+bool Handler::Impl::PopHand(Handout* handout) {
   if (hand_.empty()) return false;
-  *page = hand_.back();
+  wire::PageRef& page = handout->page;
+  page = hand_.back();
   hand_.pop_back();
-  Ledger::Entry& entry = ledger_.At(page->pool, page->record);
+  Ledger::Entry& entry = ledger_.At(page.pool, page.record);
   MARU_DCHECK(entry.holding == Holding::kHand);
-  page->generation = entry.generation;
-  entry.handle_generation = entry.generation;
-  ledger_.Move(page->pool, entry, Holding::kHeld);
+  page.generation = entry.generation;
+  handout->number = ++entry.handout;
+  ledger_.Move(page.pool, entry, Holding::kHeld);
   last_alloc_ns_ = clock_->Now();
   return true;
 }
@@ -89,8 +90,9 @@ Status Handler::Impl::RequestGrants() {
   return OkStatus();
 }
 
-Result<PageHandle> Handler::Impl::MakeHandle(const Session& session, const wire::PageRef& page,
+Result<PageHandle> Handler::Impl::MakeHandle(const Session& session, const Handout& handout,
                                              uint64_t size_bytes) {
+  const wire::PageRef& page = handout.page;
   catalogue::PoolView::PageExtent extent;
   if (page.pool.value() >= session.pools.size() ||
       !session.pools[page.pool.value()].mapped->view().Page(page.record, &extent) ||
@@ -106,6 +108,7 @@ Result<PageHandle> Handler::Impl::MakeHandle(const Session& session, const wire:
   handle.data = data;
   handle.size_bytes = size_bytes;
   handle.session = session.serial;
+  handle.handout = handout.number;
   handle.region_id = extent.region_id;
   handle.page_index = extent.page_index;
   return handle;
@@ -120,11 +123,11 @@ Result<PageHandle> Handler::Impl::Alloc(uint64_t size_bytes) {
                            std::to_string(options_.page_bytes) + " bytes");
   }
   Add(counts_.allocs);
-  wire::PageRef page;
+  Handout handout;
   bool found = false;
   {
     MutexLock state(state_mutex_);
-    found = PopHand(&page);
+    found = PopHand(&handout);
   }
   // Others may take what was just granted, so a few rounds; each asks only when the hand is empty.
   for (int round = 0; !found && round < kFindAttemptsMax; ++round) {
@@ -132,20 +135,21 @@ Result<PageHandle> Handler::Impl::Alloc(uint64_t size_bytes) {
     MARU_RETURN_IF_ERROR(EnsureReady());
     {
       MutexLock state(state_mutex_);
-      found = PopHand(&page);
+      found = PopHand(&handout);
     }
     if (found) break;
     MARU_RETURN_IF_ERROR(RequestGrants());
     MutexLock state(state_mutex_);
-    found = PopHand(&page);
+    found = PopHand(&handout);
   }
   if (!found) return ResourceExhausted("no page: other threads took each that was granted");
   PublishCounts();
   const auto current = session();
   if (current == nullptr) return Unavailable("the handler is closed");
-  Result<PageHandle> handle = MakeHandle(*current, page, size_bytes);
+  Result<PageHandle> handle = MakeHandle(*current, handout, size_bytes);
   if (!handle.ok()) {
     MutexLock state(state_mutex_);
+    const wire::PageRef& page = handout.page;
     Ledger::Entry& entry = ledger_.At(page.pool, page.record);
     if (entry.holding == Holding::kHeld) ledger_.Move(page.pool, entry, Holding::kUnknown);
   }
@@ -157,7 +161,7 @@ Ledger::Entry* Handler::Impl::EntryOf(const PageHandle& page, Holding holding) {
   if (current == nullptr || page.session != current->serial) return nullptr;
   Ledger::Entry* entry = ledger_.Find(page.page.pool, page.page.record);
   if (entry == nullptr || entry->holding != holding) return nullptr;
-  if (entry->handle_generation != page.page.generation) return nullptr;
+  if (entry->handout != page.handout) return nullptr;
   return entry;
 }
 
@@ -215,14 +219,15 @@ Result<PageHandle> Handler::Impl::FromAddress(uint32_t region_id, uint32_t page_
     RecordNumber record;
     if (!RecordAt(view, region_id, page_index, &record)) continue;
     const PoolIndex pool(static_cast<uint8_t>(p));
-    wire::PageRef page{pool, record, Generation(0)};
+    Handout handout{{pool, record, Generation(0)}, 0};
     {
       MutexLock state(state_mutex_);
       const Ledger::Entry* entry = ledger_.Find(pool, record);
-      if (entry == nullptr || entry->handle_generation.value() == 0) break;
-      page.generation = entry->handle_generation;
+      if (entry == nullptr || entry->handout == 0) break;
+      handout.page.generation = entry->generation;
+      handout.number = entry->handout;
     }
-    return MakeHandle(*current, page, options_.page_bytes);
+    return MakeHandle(*current, handout, options_.page_bytes);
   }
   return NotFound("page " + std::to_string(page_index) + " of region " + std::to_string(region_id) +
                   " was never granted to this handler");
