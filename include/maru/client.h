@@ -33,8 +33,13 @@
 namespace maru {
 
 struct ClientOptions {
-  // Path of the server's socket; empty: MARU_SOCKET, else the default of `maru serve`.
+  // The server's socket: a path, or "@name" of its abstract socket, which `maru serve` tells at its
+  // start, for containers that share the network but not the folder. Empty: MARU_SOCKET, else the
+  // default of `maru serve`.
   std::string socket_path;
+  // A server is trusted that runs as this process's own user, as root, or as this user, a name or a
+  // number. Empty: MARU_SERVER_USER, else nobody else.
+  std::string server_user;
   // A label for people (instance_id); may repeat. Empty: "host:pid".
   std::string label;
   // Keys of one namespace are not visible in another. At most 255 bytes.
@@ -104,7 +109,7 @@ class MARU_EXPORT Client {
  public:
   // Unavailable when no server listens (names the socket and the command that starts one);
   // FailedPrecondition when versions differ (names both and which side to upgrade);
-  // PermissionDenied when the server does not admit this user.
+  // PermissionDenied when the server does not admit this user, or runs as one that is not trusted.
   static Result<std::unique_ptr<Client>> Connect(const ClientOptions& options);
   ~Client();  // Close()
   Client(const Client&) = delete;

@@ -91,9 +91,9 @@ void View::Release() {
   bytes_ = {};
 }
 
-Client::Impl::Impl(const ClientOptions& options)
+Client::Impl::Impl(const ClientOptions& options, std::optional<uint32_t> server_user)
     : link_(options.socket_path.empty() ? client::DefaultSocketPath() : options.socket_path,
-            options.timeout_ms),
+            server_user, options.timeout_ms),
       handler_(std::make_shared<handler::Handler>(HandlerOptionsOf(options), &link_,
                                                   &os::RealClock())) {}
 
@@ -115,7 +115,8 @@ Client::~Client() = default;
 
 Result<std::unique_ptr<Client>> Client::Connect(const ClientOptions& options) {
   MARU_RETURN_IF_ERROR(client::CheckOptions(options));
-  auto impl = std::make_unique<Impl>(options);
+  MARU_ASSIGN_OR_RETURN(const auto server_user, client::TrustedServerUser(options));
+  auto impl = std::make_unique<Impl>(options, server_user);
   MARU_RETURN_IF_ERROR(impl->Connect());
   return std::unique_ptr<Client>(new Client(std::move(impl)));
 }

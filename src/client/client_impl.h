@@ -1,7 +1,9 @@
 // The inside of a Client: a handler over a socket link, and its place in the background thread.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "client/background.h"
 #include "client/fork_guard.h"
@@ -13,7 +15,7 @@ namespace maru {
 
 class Client::Impl final : private client::ForkAware, private client::BackgroundTask {
  public:
-  explicit Impl(const ClientOptions& options);
+  Impl(const ClientOptions& options, std::optional<uint32_t> server_user);
   ~Impl();
 
   handler::Handler& handler() { return *handler_; }

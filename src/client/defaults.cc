@@ -22,6 +22,18 @@ std::string DefaultSocketPath() {
   return "/tmp/maru-" + std::to_string(os::UserId()) + ".sock";
 }
 
+Result<std::optional<uint32_t>> TrustedServerUser(const ClientOptions& options) {
+  std::string user = options.server_user;
+  if (user.empty()) {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): as above.
+    const char* const named = std::getenv("MARU_SERVER_USER");
+    if (named == nullptr || named[0] == '\0') return std::optional<uint32_t>();
+    user = named;
+  }
+  MARU_ASSIGN_OR_RETURN(const uint32_t uid, os::FindUser(user));
+  return std::optional<uint32_t>(uid);
+}
+
 std::string DefaultLabel() {
   const auto host = os::ReadTextFile("/proc/sys/kernel/hostname", kHostNameBytesMax);
   std::string name = host.ok() ? *host : "localhost";

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "layout/frame.h"
+#include "os/process.h"
 
 namespace maru::client {
 
@@ -10,8 +11,10 @@ namespace {
 constexpr size_t kDescriptorsPerPool = 3;
 }  // namespace
 
-SocketLink::SocketLink(std::string socket_path, uint32_t timeout_ms)
+SocketLink::SocketLink(std::string socket_path, std::optional<uint32_t> server_user,
+                       uint32_t timeout_ms)
     : socket_path_(std::move(socket_path)),
+      server_user_(server_user),
       timeout_ms_(timeout_ms),
       outgoing_(layout::kFrameBytesMax),
       incoming_(layout::kFrameBytesMax) {}
@@ -71,7 +74,7 @@ void SocketLink::Probe() {
 Status SocketLink::Connect(const wire::AttachRequest& request, wire::AttachReply* reply,
                            std::vector<std::shared_ptr<handler::MappedPool>>* pools) {
   Disconnect();
-  MARU_ASSIGN_OR_RETURN(const os::UnixAddress address, os::UnixAddress::Path(socket_path_));
+  MARU_ASSIGN_OR_RETURN(const os::UnixAddress address, os::UnixAddress::Parse(socket_path_));
   Result<os::SeqpacketSocket> socket =
       os::SeqpacketSocket::Connect(address, static_cast<int32_t>(timeout_ms_));
   if (!socket.ok()) {
@@ -80,6 +83,8 @@ Status SocketLink::Connect(const wire::AttachRequest& request, wire::AttachReply
                        ": start one with `maru serve`, or name its socket");
   }
   socket_ = std::move(*socket);
+  Status trusted = CheckServer();
+  if (!trusted.ok()) return Lost(std::move(trusted));
   MARU_RETURN_IF_ERROR(socket_.SetTimeout(static_cast<int32_t>(timeout_ms_)));
   MARU_RETURN_IF_ERROR(socket_.SetBufferBytes(2 * layout::kFrameBytesMax));
   epoch_ = 0;
@@ -97,6 +102,17 @@ Status SocketLink::Connect(const wire::AttachRequest& request, wire::AttachReply
   *reply = *attached;
   *pools = pools_;
   return OkStatus();
+}
+
+Status SocketLink::CheckServer() const {
+  MARU_ASSIGN_OR_RETURN(const os::PeerCredentials server, socket_.Credentials());
+  const uint32_t own = os::UserId();
+  if (server.uid == 0 || server.uid == own || server.uid == server_user_) return OkStatus();
+  return PermissionDenied(
+      "the server at " + socket_path_ + " runs as uid " + std::to_string(server.uid) +
+      ", this process as uid " + std::to_string(own) +
+      ": a server of the own user or root is trusted, and one that --server-user, " +
+      "MARU_SERVER_USER or ClientOptions::server_user names");
 }
 
 Status SocketLink::Adopt(const wire::AttachReply& reply, std::vector<os::UniqueFd> descriptors) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,8 @@ namespace maru::client {
 
 class SocketLink final : public handler::Link, private ForkAware {
  public:
-  SocketLink(std::string socket_path, uint32_t timeout_ms);
+  // `server_user` is trusted as a server's beside root and this process's own.
+  SocketLink(std::string socket_path, std::optional<uint32_t> server_user, uint32_t timeout_ms);
 
   Status Connect(const wire::AttachRequest& request, wire::AttachReply* reply,
                  std::vector<std::shared_ptr<handler::MappedPool>>* pools) override;
@@ -35,11 +37,15 @@ class SocketLink final : public handler::Link, private ForkAware {
   Status RoundTrip(const wire::Request& request, std::vector<os::UniqueFd>* descriptors,
                    Status* server_status, wire::Reply* reply, Sent* sent);
   Status Lost(Status status);
+  // Who listens there, by the kernel's word: anybody may bind an abstract name, or a path in /tmp,
+  // that is free.
+  Status CheckServer() const;
   // Maps what an attach answer names; the pools of a client that goes on are those it has.
   Status Adopt(const wire::AttachReply& reply, std::vector<os::UniqueFd> descriptors);
   void InForkedChild() override;
 
   const std::string socket_path_;
+  const std::optional<uint32_t> server_user_;
   const uint32_t timeout_ms_;
   os::SeqpacketSocket socket_;
   // Relaxed: told to who asks, decided under the handler's call lock.

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,6 +40,7 @@ struct Plan {
   int error = -1;
   std::vector<int> passed;
   int report = -1;  // errno of a failure goes here; closed by a successful exec
+  int parent = 0;   // the child ends with it; 0: on its own
 };
 
 [[noreturn]] void Fail(int report) {
@@ -61,6 +63,11 @@ int Park(int fd) { return ::fcntl(fd, F_DUPFD_CLOEXEC, kParkedFrom); }
   if (plan.error >= 0 && ::dup2(plan.error, STDERR_FILENO) < 0) Fail(report);
   for (std::size_t i = 0; i < plan.passed.size(); ++i) {
     if (::dup2(plan.passed[i], kFirstPassed + static_cast<int>(i)) < 0) Fail(report);
+  }
+  if (plan.parent > 0) {
+    // A parent that ended before the call is seen by the other pid.
+    if (::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) Fail(report);
+    if (::getppid() != plan.parent) ::_exit(1);
   }
   sigset_t none;
   sigemptyset(&none);
@@ -107,6 +114,7 @@ Result<Child> Child::Start(const std::vector<std::string>& arguments, const Chil
     plan.environment.push_back(*entry);
   }
   plan.environment.push_back(nullptr);
+  if (options.life == ChildLife::kWithParent) plan.parent = ::getpid();
   plan.output = output.write.get();
   plan.error = error.write.get();
   plan.passed = options.descriptors;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -20,7 +21,27 @@ namespace {
 
 constexpr std::size_t kThreadNameMax = 15;
 constexpr std::size_t kLinkMax = 4096;
-constexpr std::size_t kGroupRecordMax = 1 << 20;
+constexpr std::size_t kNameRecordMax = 1 << 20;
+
+// The number of a user or a group: NAME itself when it is one, else what the system's lists say.
+template <typename Record, typename Find, typename Id>
+Result<std::uint32_t> FindNumber(const std::string& name, const std::string& kind, const char* list,
+                                 Find* find, Id Record::* id) {
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error == std::errc() && end == name.data() + name.size()) return number;
+  Record record{};
+  Record* found = nullptr;
+  std::vector<char> room(1024);
+  int failed = find(name.c_str(), &record, room.data(), room.size(), &found);
+  while (failed == ERANGE && room.size() < kNameRecordMax) {
+    room.resize(room.size() * 4);
+    failed = find(name.c_str(), &record, room.data(), room.size(), &found);
+  }
+  if (found != nullptr) return static_cast<std::uint32_t>(record.*id);
+  if (failed != 0) return ErrnoStatus(failed, "look up the " + kind, name);
+  return NotFound("there is no " + kind + " \"" + name + "\"; see: getent " + list);
+}
 
 }  // namespace
 
@@ -36,20 +57,11 @@ Result<std::string> ProgramPath() {
 }
 
 Result<std::uint32_t> FindGroup(const std::string& name) {
-  std::uint32_t number = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  if (error == std::errc() && end == name.data() + name.size()) return number;
-  group record{};
-  group* found = nullptr;
-  std::vector<char> room(1024);
-  int failed = ::getgrnam_r(name.c_str(), &record, room.data(), room.size(), &found);
-  while (failed == ERANGE && room.size() < kGroupRecordMax) {
-    room.resize(room.size() * 4);
-    failed = ::getgrnam_r(name.c_str(), &record, room.data(), room.size(), &found);
-  }
-  if (found != nullptr) return static_cast<std::uint32_t>(record.gr_gid);
-  if (failed != 0) return ErrnoStatus(failed, "look up the group", name);
-  return NotFound("there is no group \"" + name + "\"; see: getent group");
+  return FindNumber<group>(name, "group", "group", &::getgrnam_r, &group::gr_gid);
+}
+
+Result<std::uint32_t> FindUser(const std::string& name) {
+  return FindNumber<passwd>(name, "user", "passwd", &::getpwnam_r, &passwd::pw_uid);
 }
 
 Status FillRandom(std::span<std::byte> out) {

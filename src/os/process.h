@@ -22,6 +22,8 @@ std::uint32_t GroupId();  // effective
 Result<std::string> ProgramPath();
 // The number of a group that is named, or written as a number.
 Result<std::uint32_t> FindGroup(const std::string& name);
+// The same of a user.
+Result<std::uint32_t> FindUser(const std::string& name);
 
 // From the kernel's generator, good for secrets.
 Status FillRandom(std::span<std::byte> out);
@@ -43,7 +45,11 @@ void NameThisThread(const std::string& name);
 
 enum class ChildStream { kInherit, kDiscard, kPipe };
 
+// kWithParent: SIGTERM when the thread that started the child ends, whatever ends it.
+enum class ChildLife { kOnItsOwn, kWithParent };
+
 struct ChildOptions {
+  ChildLife life = ChildLife::kOnItsOwn;
   ChildStream output = ChildStream::kInherit;
   ChildStream error = ChildStream::kInherit;
   // Kept open in the child under the numbers 3, 4, ...; all others are closed by their flag.

@@ -30,6 +30,9 @@ TEST(Process, FindsGroupsByNameAndNumber) {
   EXPECT_EQ(*FindGroup("root"), 0u);
   EXPECT_EQ(*FindGroup("1234"), 1234u);
   EXPECT_CODE(FindGroup("no-such-group"), kNotFound);
+  EXPECT_EQ(*FindUser("root"), 0u);
+  EXPECT_EQ(*FindUser("1234"), 1234u);
+  EXPECT_CODE(FindUser("no-such-user"), kNotFound);
 }
 
 TEST(Process, DrawsRandomBytes) {

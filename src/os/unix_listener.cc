@@ -16,10 +16,21 @@ namespace {
 constexpr int kBacklog = 1024;
 constexpr std::int32_t kProbeTimeoutMs = 1000;
 
-Status InUse(const UnixAddress& address, std::int32_t pid) {
+Status InUse(const UnixAddress& address, const PeerCredentials* owner = nullptr) {
   std::string message = "socket " + address.ToString() + " is in use";
-  if (pid > 0) message += " by process " + std::to_string(pid);
+  if (owner != nullptr && owner->pid > 0) {
+    message +=
+        " by process " + std::to_string(owner->pid) + " of uid " + std::to_string(owner->uid);
+  }
   return AlreadyExists(message + "; stop that server or choose another socket");
+}
+
+// Whoever listens there is named.
+Status InUseBySomebody(const UnixAddress& address) {
+  const Result<SeqpacketSocket> probe = SeqpacketSocket::Connect(address, kProbeTimeoutMs);
+  if (!probe.ok()) return InUse(address);
+  const Result<PeerCredentials> owner = probe->Credentials();
+  return InUse(address, owner.ok() ? &*owner : nullptr);
 }
 
 Status CheckText(std::string_view text, std::string_view what) {
@@ -42,7 +53,7 @@ Result<File> LockBeside(const UnixAddress& address, std::uint32_t mode) {
   UniqueFd fd(RetryInterrupted([&] { return ::open(path.c_str(), flags, mode & kModeOwner); }));
   if (!fd.valid()) return ErrnoStatus(errno, "open", path);
   MARU_ASSIGN_OR_RETURN(const LockAttempt attempt, TryLockByte(fd.get(), 0));
-  if (attempt == LockAttempt::kHeldByAnother) return InUse(address, 0);
+  if (attempt == LockAttempt::kHeldByAnother) return InUseBySomebody(address);
   return File(std::move(fd), path);
 }
 
@@ -59,10 +70,10 @@ Status RemoveStale(const UnixAddress& address) {
   }
   const Result<SeqpacketSocket> probe = SeqpacketSocket::Connect(address, kProbeTimeoutMs);
   if (probe.ok()) {
-    const Result<PeerCredentials> peer = probe->Credentials();
-    return InUse(address, peer.ok() ? peer->pid : 0);
+    const Result<PeerCredentials> owner = probe->Credentials();
+    return InUse(address, owner.ok() ? &*owner : nullptr);
   }
-  if (probe.status().code() != StatusCode::kUnavailable) return InUse(address, 0);
+  if (probe.status().code() != StatusCode::kUnavailable) return InUse(address);
   return RemoveFile(path);
 }
 
@@ -76,6 +87,10 @@ Result<UnixAddress> UnixAddress::Path(std::string_view path) {
 Result<UnixAddress> UnixAddress::Abstract(std::string_view name) {
   MARU_RETURN_IF_ERROR(CheckText(name, "socket name"));
   return UnixAddress(std::string(name), true);
+}
+
+Result<UnixAddress> UnixAddress::Parse(std::string_view text) {
+  return text.starts_with('@') ? Abstract(text.substr(1)) : Path(text);
 }
 
 UnixListener::UnixListener(UnixAddress address, UniqueFd fd, File lock)
@@ -105,7 +120,7 @@ Result<UnixListener> UnixListener::Listen(const UnixAddress& address, std::uint3
   }
   const SocketName name(address);
   if (::bind(fd.get(), name.get(), name.size()) != 0) {
-    if (errno == EADDRINUSE) return InUse(address, 0);
+    if (errno == EADDRINUSE) return InUseBySomebody(address);
     return ErrnoStatus(errno, "bind to", address.ToString());
   }
   UnixListener listener(address, std::move(fd), std::move(lock));

@@ -18,7 +18,7 @@
 
 namespace maru::os {
 
-inline constexpr std::size_t kDescriptorsMax = 16;
+inline constexpr std::size_t kDescriptorsMax = 48;  // the kernel's own limit is 253
 inline constexpr std::size_t kSocketPathBytesMax = 107;
 inline constexpr std::size_t kPeerGroupsMax = 65536;  // the kernel's own limit
 
@@ -28,6 +28,8 @@ class UnixAddress {
  public:
   static Result<UnixAddress> Path(std::string_view path);
   static Result<UnixAddress> Abstract(std::string_view name);
+  // As ToString writes it, and as people do: "@NAME", else a path.
+  static Result<UnixAddress> Parse(std::string_view text);
 
   bool is_abstract() const { return is_abstract_; }
   const std::string& text() const { return text_; }  // the path, or the name without "@"

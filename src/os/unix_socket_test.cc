@@ -17,6 +17,7 @@
 #include "base/bytes.h"
 #include "base/testing.h"
 #include "os/event.h"
+#include "os/process.h"
 #include "os/temp_folder.h"
 #include "os/unix_address.h"
 
@@ -239,11 +240,15 @@ TEST_F(UnixSocketTest, StaleSocketIsReplacedAndOtherFilesAreNot) {
 }
 
 TEST_F(UnixSocketTest, AbstractNamesNeedNoFile) {
-  const UnixAddress address = *UnixAddress::Abstract(folder_->path());
+  const UnixAddress address = *UnixAddress::Parse("@" + folder_->path());
   EXPECT_EQ(address.ToString(), "@" + folder_->path());
   {
     ASSERT_OK_AND_ASSIGN(const UnixListener listener, UnixListener::Listen(address));
-    EXPECT_CODE(UnixListener::Listen(address), kAlreadyExists);
+    const Status taken = UnixListener::Listen(address).status();
+    EXPECT_CODE(taken, kAlreadyExists);
+    EXPECT_NE(taken.message().find("process " + std::to_string(ProcessId())),
+              std::string_view::npos)
+        << taken.message();
     EXPECT_OK(SeqpacketSocket::Connect(address, 1000));
   }
   EXPECT_CODE(SeqpacketSocket::Connect(address, 1000), kUnavailable);
@@ -259,6 +264,7 @@ TEST_F(UnixSocketTest, RefusesAddressesThatDoNotFit) {
   EXPECT_OK(UnixAddress::Path(std::string(kSocketPathBytesMax, 'x')));
   EXPECT_CODE(UnixAddress::Path(std::string(kSocketPathBytesMax + 1, 'x')), kInvalidArgument);
   EXPECT_CODE(UnixAddress::Path(""), kInvalidArgument);
+  EXPECT_CODE(UnixAddress::Parse("@"), kInvalidArgument);
   EXPECT_CODE(UnixAddress::Abstract(std::string_view("a\0b", 3)), kInvalidArgument);
 }
 

@@ -9,6 +9,10 @@
 
 namespace maru::server {
 
+// Every attach reply can be sent, whatever the number of pools.
+static_assert(layout::kFrameDescriptorsMax >= 3 * layout::kPoolsMax);
+static_assert(os::kDescriptorsMax >= layout::kFrameDescriptorsMax);
+
 Status Admission::Check(const os::PeerCredentials& peer,
                         const std::vector<uint32_t>& groups) const {
   if (peer.uid == uid || peer.uid == 0) return OkStatus();

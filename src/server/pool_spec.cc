@@ -56,7 +56,8 @@ Status ParseParts(std::string_view text, std::string_view parts, std::string* na
 Result<Machine> ReadMachine() {
   Machine machine;
   MARU_ASSIGN_OR_RETURN(machine.memory_bytes, os::MemoryLimitBytes());
-  MARU_ASSIGN_OR_RETURN(machine.shm_free_bytes, os::FreeSpaceBytes(kShmFolder));
+  // Pools in files do without /dev/shm.
+  machine.shm_free_bytes = os::FreeSpaceBytes(kShmFolder).value_or(0);
   machine.uid = os::UserId();
   return machine;
 }
@@ -73,38 +74,71 @@ Result<uint64_t> AutoPoolBytes(const Machine& machine) {
       ": raise the container's memory and --shm-size, or name a file with --pool file:PATH,size=…");
 }
 
-Result<PoolSpec> ParsePoolSpec(std::string_view text, const Machine& machine) {
+namespace {
+
+// The pool in /dev/shm that is there, with the size that it has, else one of a fitting size.
+Result<PoolSpec> AutoPool(Machine machine, Start start) {
   PoolSpec spec;
-  if (text == "auto") {
-    spec.path = DefaultPath(machine);
-    // An existing pool goes on with the size that it has.
-    MARU_ASSIGN_OR_RETURN(const os::PathKind kind, os::KindOf(spec.path));
-    if (kind == os::PathKind::kMissing) {
-      MARU_ASSIGN_OR_RETURN(spec.create_bytes, AutoPoolBytes(machine));
+  spec.path = DefaultPath(machine);
+  MARU_ASSIGN_OR_RETURN(const os::PathKind kind, os::KindOf(spec.path));
+  if (kind != os::PathKind::kMissing) {
+    if (start == Start::kGoOn) {
+      spec.note = "goes on with what is there; --fresh makes it anew";
+      return spec;
     }
-    return spec;
+    // What it holds is free for the one that takes its place.
+    MARU_ASSIGN_OR_RETURN(const os::File former, os::File::Open(spec.path, os::Access::kRead));
+    MARU_ASSIGN_OR_RETURN(const os::FileFacts facts, former.Facts());
+    machine.shm_free_bytes += facts.reserved_bytes;
   }
+  MARU_ASSIGN_OR_RETURN(spec.create_bytes, AutoPoolBytes(machine));
+  spec.note = "the least of a quarter of memory (" + FormatSize(machine.memory_bytes / 4) + "), " +
+              FormatSize(kAutoBytesMax) + " and 90% of what is free in /dev/shm (" +
+              FormatSize(machine.shm_free_bytes / 10 * 9) + "); kept for the next start";
+  return spec;
+}
+
+// All but auto.
+Status ParseNamedPool(std::string_view text, const Machine& machine, PoolSpec* spec) {
   const size_t colon = text.find(':');
   const std::string_view kind = text.substr(0, colon);
   const std::string_view parts =
       colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
   std::string name;
   if (kind == "shm") {
-    MARU_RETURN_IF_ERROR(ParseParts(text, parts, &name, &spec));
+    MARU_RETURN_IF_ERROR(ParseParts(text, parts, &name, spec));
     if (name.find('/') != std::string::npos) return Wrong(text, "a name in /dev/shm has no /");
-    spec.path = name.empty() ? DefaultPath(machine) : std::string(kShmFolder) + "/" + name;
-    return spec;
+    spec->path = name.empty() ? DefaultPath(machine) : std::string(kShmFolder) + "/" + name;
+    return OkStatus();
   }
   if (kind == "file") {
-    MARU_RETURN_IF_ERROR(ParseParts(text, parts, &name, &spec));
+    MARU_RETURN_IF_ERROR(ParseParts(text, parts, &name, spec));
     if (name.empty()) return Wrong(text, "file: needs a path, as in file:PATH,size=4GiB");
-    spec.path = name;
-    return spec;
+    spec->path = name;
+    return OkStatus();
   }
   if (kind == "dax" || kind == "fsdax" || kind == "numa") {
-    return Wrong(text, "pools of this kind are not served by this version: use shm: or file:");
+    return Wrong(text,
+                 "pools of this kind are not served by this version: use shm:size=BYTES, or "
+                 "file:PATH,size=BYTES (a path on fsdax storage works as any file)");
   }
   return Wrong(text, "wanted is auto, shm:size=BYTES or file:PATH,size=BYTES");
+}
+
+}  // namespace
+
+Result<PoolSpec> ParsePoolSpec(std::string_view text, const Machine& machine, Start start) {
+  PoolSpec spec;
+  if (text == "auto") {
+    MARU_ASSIGN_OR_RETURN(spec, AutoPool(machine, start));
+  } else {
+    MARU_RETURN_IF_ERROR(ParseNamedPool(text, machine, &spec));
+  }
+  spec.fresh = start == Start::kFresh;
+  if (spec.fresh && spec.create_bytes == 0) {
+    return Wrong(text, "--fresh makes the pool anew: give it a size, as in size=4GiB");
+  }
+  return spec;
 }
 
 }  // namespace maru::server

@@ -19,7 +19,7 @@ namespace maru::server {
 // What `auto` may use, read from the machine.
 struct Machine {
   uint64_t memory_bytes = 0;    // physical, or the lowest limit of a control group
-  uint64_t shm_free_bytes = 0;  // free in /dev/shm
+  uint64_t shm_free_bytes = 0;  // free in /dev/shm, 0 where there is none
   uint32_t uid = 0;
 };
 Result<Machine> ReadMachine();
@@ -28,7 +28,12 @@ Result<Machine> ReadMachine();
 // ResourceExhausted below 32 MiB, with the way to raise it.
 Result<uint64_t> AutoPoolBytes(const Machine& machine);
 
+enum class Start : uint8_t {
+  kGoOn,   // with what is in the pool
+  kFresh,  // made anew
+};
+
 // InvalidArgument names the text and what is wrong with it.
-Result<PoolSpec> ParsePoolSpec(std::string_view text, const Machine& machine);
+Result<PoolSpec> ParsePoolSpec(std::string_view text, const Machine& machine, Start start);
 
 }  // namespace maru::server

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "layout/describe.h"
 #include "net/event_loop.h"
 #include "net/unix_endpoint.h"
 #include "os/clock.h"
@@ -54,12 +55,14 @@ class Server::Impl {
   Status Open(const ServerOptions& options);
   Status Run();
   void Stop() { loop_->Stop(); }
-  std::vector<std::string> Describe() const;
+  std::vector<PoolSummary> pools() const;
+  const std::vector<std::string>& addresses() const { return addresses_; }
 
  private:
   Status OpenPool(const PoolSpec& spec, const pool::OpenOptions& open);
   Status MakeAdmission(const std::string& group, Admission* admission);
   Status Listen(const ServerOptions& options, const Admission& admission);
+  Status ListenAt(const os::UnixAddress& address, const Admission& admission);
   // 0: no more, until there is activity.
   void ScheduleTick(uint64_t at_ns);
   void OnActivity();
@@ -72,6 +75,7 @@ class Server::Impl {
   std::unique_ptr<net::EventLoop> loop_;
   std::unique_ptr<FrameServer> frames_;
   std::unique_ptr<net::UnixEndpoint> endpoint_;
+  std::vector<std::string> addresses_;
   std::unique_ptr<os::SignalFd> signals_;
   uint64_t tick_at_ns_ = 0;
 };
@@ -99,6 +103,15 @@ Status Server::Impl::OpenPool(const PoolSpec& spec, const pool::OpenOptions& ope
   MARU_ASSIGN_OR_RETURN(auto backing, pool::FileBacking::OpenForServing(spec.path));
   const os::File* const file = &backing->file();
   MARU_ASSIGN_OR_RETURN(auto pool, pool::Pool::Open(std::move(backing), open));
+  const uint64_t bytes = pool->superblock().pool_bytes;
+  if (spec.create_bytes != 0 && spec.create_bytes != bytes) {
+    LogWarning("pool " + spec.path + " is there with " + FormatSize(bytes) + ", not the " +
+               FormatSize(spec.create_bytes) + " asked for: --fresh makes it anew");
+  }
+  const bool checksums = (pool->superblock().flags & layout::kFlagChecksums) != 0;
+  if (spec.checksums && !checksums) {
+    LogWarning("pool " + spec.path + " is there without checksums: --fresh makes it anew");
+  }
   files_.push_back(file);
   pools_.push_back(std::move(pool));
   return OkStatus();
@@ -123,12 +136,29 @@ Status Server::Impl::Listen(const ServerOptions& options, const Admission& admis
   frames_->on_activity = [this] { OnActivity(); };
   MARU_RETURN_IF_ERROR(frames_->OpenShared());
   endpoint_ = std::make_unique<net::UnixEndpoint>(loop_.get(), frames_.get());
-  MARU_ASSIGN_OR_RETURN(const os::UnixAddress address, os::UnixAddress::Path(options.socket_path));
+  MARU_ASSIGN_OR_RETURN(const os::UnixAddress address, os::UnixAddress::Parse(options.socket_path));
+  MARU_RETURN_IF_ERROR(ListenAt(address, admission));
+  if (address.is_abstract()) return OkStatus();
+  // Named for the pool: the same after a restart, another for each server, and nothing that can be
+  // told before the pool was made. Who has seen it can still bind it while this server is down;
+  // clients notice by that process's uid, and this server goes on with its path.
+  MARU_ASSIGN_OR_RETURN(
+      const os::UnixAddress beside,
+      os::UnixAddress::Abstract("maru-" + layout::UuidText(pools_[0]->superblock().device.uuid)));
+  const Status listening = ListenAt(beside, admission);
+  if (listening.code() != StatusCode::kAlreadyExists) return listening;
+  LogWarning("clients reach this server by its path only: " + std::string(listening.message()));
+  return OkStatus();
+}
+
+Status Server::Impl::ListenAt(const os::UnixAddress& address, const Admission& admission) {
   MARU_ASSIGN_OR_RETURN(
       os::UnixListener listener,
       os::UnixListener::Listen(address, admission.has_group ? os::kModeGroup : os::kModeOwner));
   if (admission.has_group) MARU_RETURN_IF_ERROR(listener.SetGroup(admission.gid));
-  return endpoint_->Serve(std::move(listener));
+  MARU_RETURN_IF_ERROR(endpoint_->Serve(std::move(listener)));
+  addresses_.push_back(address.ToString());
+  return OkStatus();
 }
 
 Status Server::Impl::Open(const ServerOptions& options) {
@@ -155,6 +185,9 @@ Status Server::Impl::Open(const ServerOptions& options) {
   MARU_ASSIGN_OR_RETURN(
       engine_, engine::Engine::Create(options.engine, pools, liveness_.get(), open.epoch, now,
                                       static_cast<uint64_t>(os::WallTimeNs())));
+  // Before anybody can know that it serves: from then on it stops in order.
+  MARU_ASSIGN_OR_RETURN(os::SignalFd signals, os::StopSignals());
+  signals_ = std::make_unique<os::SignalFd>(std::move(signals));
   MARU_RETURN_IF_ERROR(Listen(options, admission));
   ScheduleTick(now);
   return OkStatus();
@@ -172,8 +205,6 @@ void Server::Impl::OnActivity() {
 }
 
 Status Server::Impl::Run() {
-  MARU_ASSIGN_OR_RETURN(os::SignalFd signals, os::StopSignals());
-  signals_ = std::make_unique<os::SignalFd>(std::move(signals));
   MARU_RETURN_IF_ERROR(
       loop_->Watch(signals_->fd(), os::Interest::kRead, [this](const os::ReadyEvent&) {
         const auto signal = signals_->TryTake();
@@ -189,15 +220,13 @@ Status Server::Impl::Run() {
   return ran;
 }
 
-std::vector<std::string> Server::Impl::Describe() const {
-  std::vector<std::string> lines;
+std::vector<Server::PoolSummary> Server::Impl::pools() const {
+  std::vector<PoolSummary> all;
   for (size_t i = 0; i < pools_.size(); ++i) {
-    const auto counts = engine_->Count(PoolIndex(static_cast<uint8_t>(i)));
-    lines.push_back("pool " + pools_[i]->name() + ": " +
-                    FormatSize(pools_[i]->superblock().pool_bytes) + ", " +
-                    std::to_string(counts.live) + " keys");
+    all.push_back({pools_[i]->name(), pools_[i]->superblock().pool_bytes,
+                   engine_->Count(PoolIndex(static_cast<uint8_t>(i))).live});
   }
-  return lines;
+  return all;
 }
 
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -211,6 +240,7 @@ Result<std::unique_ptr<Server>> Server::Create(const ServerOptions& options, con
 
 Status Server::Run() { return impl_->Run(); }
 void Server::Stop() { impl_->Stop(); }
-std::vector<std::string> Server::Describe() const { return impl_->Describe(); }
+std::vector<Server::PoolSummary> Server::pools() const { return impl_->pools(); }
+const std::vector<std::string>& Server::addresses() const { return impl_->addresses(); }
 
 }  // namespace maru::server

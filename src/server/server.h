@@ -17,10 +17,13 @@ struct PoolSpec {
   uint64_t create_bytes = 0;  // made when it is not there; 0: must be there
   bool checksums = false;     // for a pool that is made
   bool fresh = false;         // made anew in any case
+  std::string note;           // how its size was found, for people; may be empty
 };
 
 struct ServerOptions {
   std::vector<PoolSpec> pools;
+  // A path, or "@name" in the abstract namespace. Beside a path there is always an abstract socket
+  // that is named for the first pool, see addresses().
   std::string socket_path;
   std::string socket_group;  // name or number; its members are admitted, socket and pools 0660
   engine::EngineOptions engine;
@@ -28,21 +31,27 @@ struct ServerOptions {
 
 class Server {
  public:
-  // Opens or makes the pools, takes over what is in them, and listens. Errors name the pool or the
-  // socket and what to do. REQUIRES: the clock outlives the server.
+  // Opens or makes the pools, takes over what is in them, takes the process's stop signals
+  // (os::StopSignals), and listens. Errors name the pool or the socket and what to do. REQUIRES:
+  // the clock outlives the server.
   static Result<std::unique_ptr<Server>> Create(const ServerOptions& options, const Clock* clock);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Serves until Stop() or, when the process's stop signals were taken (os::StopSignals), one of
-  // them; then closes the pools cleanly.
+  // Serves until Stop() or a stop signal; then closes the pools cleanly.
   Status Run();
   // From any thread.
   void Stop();
 
-  // One line for people about each pool: path, size, keys.
-  std::vector<std::string> Describe() const;
+  struct PoolSummary {
+    std::string path;
+    uint64_t pool_bytes = 0, keys = 0;
+  };
+  std::vector<PoolSummary> pools() const;
+  // Where it listens, as clients name it: what the options said, then the abstract socket beside a
+  // path, which is missing when somebody else has that name.
+  const std::vector<std::string>& addresses() const;
 
  private:
   class Impl;
