@@ -4,6 +4,8 @@
 import json
 import os
 import pathlib
+import re
+import select
 import subprocess
 import sys
 import unittest
@@ -114,6 +116,15 @@ class Keys(unittest.TestCase):
 
 
 class Errors(unittest.TestCase):
+    def test_output_that_is_lost_is_an_error(self):
+        with Server(MARU) as server, open("/dev/full", "w") as full:
+            server.run("put", "k", "-", data=b"x" * 100_000)
+            for words in (["ls"], ["get", "k"], ["get", "k", "--output", "/dev/full"], ["stat"]):
+                done = subprocess.run([MARU, *words, "--server", server.socket], stdout=full,
+                                      stderr=subprocess.PIPE, text=True)
+                self.assertEqual(done.returncode, 1, words)
+                self.assertIn("No space left", done.stderr)
+
     def test_no_server_is_exit_code_3_and_names_socket_and_remedy(self):
         done = subprocess.run([MARU, "exists", "k", "--server", "/tmp/no-such.sock"],
                               capture_output=True, text=True)
@@ -228,6 +239,31 @@ class Pool(unittest.TestCase):
         self.assertEqual(self.server.run("audit", "--bytes").returncode, 4)
 
 
+class Pools(unittest.TestCase):
+    def test_as_many_pools_as_there_may_be(self):
+        server = Server(MARU)
+        self.addCleanup(server.__exit__)
+        more = [f"{server.pool}.{i}" for i in range(1, 16)]
+        for path in more:
+            self.addCleanup(os.unlink, path)
+        words = [word for path in more for word in ("--pool", f"file:{path},size=32MiB")]
+        server.start(*words)
+        server.run("put", "k", "-", data=b"bytes")
+        self.assertEqual(server.run("get", "k").stdout, b"bytes")
+        self.assertEqual(len(server.json("stat")["pools"]), 16)
+        self.assertTrue(server.json("audit")["clean"])
+
+    def test_a_pool_that_is_there_keeps_its_size_and_says_so(self):
+        server = Server(MARU, size="32MiB")
+        self.addCleanup(server.__exit__)
+        server.start()
+        server.stop()
+        server.size = "64MiB,checksum"
+        server.start()
+        self.assertIn("32 MiB, not the 64 MiB", server.logged())
+        self.assertIn("without checksums", server.logged())
+
+
 class Full(unittest.TestCase):
     def test_without_eviction_a_full_pool_says_so(self):
         with Server(MARU, size="32MiB", options=["--eviction", "none"]) as server:
@@ -259,6 +295,17 @@ class Workloads(unittest.TestCase):
         self.assertEqual(shown["leaked_pages"], 0)
         self.assertEqual(shown["verification_failures"], 0)
         self.assertEqual(shown["races_won"], shown["races"])
+
+    def test_a_killed_demo_leaves_nothing(self):
+        with subprocess.Popen([MARU, "demo"], stdout=subprocess.PIPE, text=True) as demo:
+            server = int(re.search(r"pid (\d+)", demo.stdout.readline()).group(1))
+            ended = os.pidfd_open(server)
+            demo.kill()
+        select.select([ended], [], [])  # readable once the server is gone
+        os.close(ended)
+        left = [path for folder in ("/dev/shm", "/tmp")
+                for path in pathlib.Path(folder).glob(f"maru-private-{demo.pid}-*")]
+        self.assertEqual(left, [])
 
     def test_replay_verifies_and_finds_repeats(self):
         with Server(MARU, size="128MiB") as server:

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Installs a build, builds a user's program against it alone, runs it with a server, and looks at
-the library's symbols.
+"""Installs a build, builds a user's programs against it alone (one of them the example of
+README.md), runs them with a server, and looks at the library's symbols.
 
   install_test.py CMAKE SOURCE_FOLDER BUILD_FOLDER
 """
 
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,19 @@ def run(*command):
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
     return done.stdout
+
+
+def example_of(readme):
+    """README's C++ lines as a program: it stores and reads its argument."""
+    lines = re.search(r"```cpp\n(.*?)```", readme.read_text(), re.DOTALL).group(1).splitlines()
+    includes = [line for line in lines if line.startswith("#include")]
+    body = [f"  {line}" for line in lines if not line.startswith("#include")]
+    return "\n".join([*includes, "#include <cstdio>", "#include <cstring>", "#include <string>",
+                      "maru::Status Run(const std::string& bytes) {", *body,
+                      "  if (view.bytes().size() != bytes.size()) return maru::DataLoss(bytes);",
+                      "  return maru::OkStatus();", "}", "int main(int, char** argv) {",
+                      "  const maru::Status status = Run(argv[1]);",
+                      '  std::printf("%s\\n", status.ToString().c_str());', "}", ""])
 
 
 def foreign_symbols(library):
@@ -37,14 +51,20 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         prefix, user = pathlib.Path(scratch, "prefix"), pathlib.Path(scratch, "user")
         run(cmake, "--install", build, "--prefix", prefix)
+        example = pathlib.Path(scratch, "example.cc")
+        example.write_text(example_of(pathlib.Path(source, "README.md")))
         run(cmake, "-S", pathlib.Path(source, "tests", "install"), "-B", user,
-            f"-DCMAKE_PREFIX_PATH={prefix}")
+            f"-DCMAKE_PREFIX_PATH={prefix}", f"-DREADME_EXAMPLE={example}")
         run(cmake, "--build", user)
         with Server(pathlib.Path(build, "maru")) as server:
             said = run(user / "embedder", server.socket, "read where it lies")
             found = server.run("get", "greeting").stdout
+            shown = run("env", f"MARU_SOCKET={server.socket}", user / "example", "a block")
+            kept = server.run("get", "prompt-17/layer-3").stdout
         if said != "read where it lies\n" or found != b"read where it lies":
             sys.exit(f"the program said: {said}, the server has: {found}")
+        if shown != "OK\n" or kept != b"a block":
+            sys.exit(f"README's example said: {shown}, the server has: {kept}")
         library = next(prefix.rglob("libmaru.so.0"))
         foreign = foreign_symbols(library)
         if foreign:

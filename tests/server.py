@@ -20,6 +20,7 @@ class Server:
         self.size = size
         self.options = list(options)
         self.process = None
+        self.said = []  # the lines of the last start, up to "listening on"
 
     def command(self, *words):
         return [self.maru, *map(str, words)]
@@ -31,7 +32,9 @@ class Server:
             self.command("serve", "--pool", f"file:{self.pool},size={self.size}", "--socket",
                          self.socket, *self.options, *extra),
             stdout=subprocess.PIPE, stderr=self.log, text=True)
+        self.said = []
         for line in self.process.stdout:
+            self.said.append(line.rstrip("\n"))
             if line.startswith("listening on "):
                 return self
         code = self.process.wait()

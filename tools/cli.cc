@@ -1,22 +1,20 @@
-// Builds the command line from the tables and runs the command. The only file that knows CLI11.
+// Builds the command line from the tables, runs the command and tells its error. The only file that
+// knows CLI11.
 
 #include <CLI/CLI.hpp>
-#include <charconv>
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <memory>
 
-#include "base/units.h"
+#include "os/errno_status.h"
 #include "tools/command.h"
+#include "tools/config.h"
+#include "tools/output.h"
 
 namespace maru::tools {
 
 namespace {
-
-constexpr OptionRow kCommon[] = {
-    {"json", nullptr, "", "Print JSON for machines", Takes::kNothing},
-    {"server", "URL", "",
-     "Socket of the server: a path or unix:PATH (also MARU_SERVER, MARU_SOCKET)", Takes::kOne},
-};
 
 struct Bound {
   const Command* command = nullptr;
@@ -42,9 +40,7 @@ void AddOption(CLI::App* app, const OptionRow& row, Arguments* arguments) {
         flag, [arguments, row] { arguments->values[row.flag] = {"true"}; }, row.help);
     return;
   }
-  std::string help = row.help;
-  if (row.fallback[0] != '\0') help += std::string(" [") + row.fallback + "]";
-  AddValue(app, flag, row.flag, help, row.takes, arguments)->type_name(row.value);
+  AddValue(app, flag, row.flag, HelpOf(row), row.takes, arguments)->type_name(row.value);
 }
 
 void Bind(CLI::App* parent, const Command& command, Bound* bound) {
@@ -58,7 +54,7 @@ void Bind(CLI::App* parent, const Command& command, Bound* bound) {
         parent->get_subcommands([&](const CLI::App* app) { return app->get_name() == first; });
     group = groups.empty() ? nullptr : const_cast<CLI::App*>(groups.front());
     if (group == nullptr) {
-      group = parent->add_subcommand(first, "A pool at rest: init, inspect, check");
+      group = parent->add_subcommand(first, "A pool's file, mostly at rest");
       group->require_subcommand(1);
     }
   }
@@ -70,85 +66,12 @@ void Bind(CLI::App* parent, const Command& command, Bound* bound) {
   for (const PositionalRow& row : command.positionals) {
     AddValue(app, row.name, row.name, row.help, row.takes, &bound->arguments)->required();
   }
-  for (const OptionRow& row : command.options) {
-    if (std::string_view(row.flag) == "config") {
-      app->set_config("--config", "", row.help)->type_name(row.value);
-    } else {
-      AddOption(app, row, &bound->arguments);
-    }
-  }
-  for (const OptionRow& row : CommonOptions()) AddOption(app, row, &bound->arguments);
-}
-
-void FillDefaults(Bound* bound) {
-  for (const OptionRow& row : bound->command->options) {
-    auto& values = bound->arguments.values[row.flag];
-    if (values.empty() && row.fallback[0] != '\0') values.push_back(row.fallback);
+  for (const auto& rows : {command.options, CommonOptions()}) {
+    for (const OptionRow& row : rows) AddOption(app, row, &bound->arguments);
   }
 }
 
-int Main(int argc, char** argv) {
-  CLI::App app("Maru: KV cache that LLM serving engines share in one memory pool", "maru");
-  app.require_subcommand(1);
-  app.set_version_flag("--version", std::string("maru ") + MARU_VERSION);
-  std::vector<std::unique_ptr<Bound>> bounds;
-  for (const Command* command : Commands()) {
-    bounds.push_back(std::make_unique<Bound>());
-    Bind(&app, *command, bounds.back().get());
-  }
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? 0 : static_cast<int>(Exit::kUsage);
-  }
-  for (auto& bound : bounds) {
-    if (!bound->app->parsed()) continue;
-    FillDefaults(bound.get());
-    return static_cast<int>(bound->command->run(bound->arguments));
-  }
-  return static_cast<int>(Exit::kUsage);
-}
-
-}  // namespace
-
-std::span<const OptionRow> CommonOptions() { return kCommon; }
-
-bool Arguments::Has(std::string_view name) const {
-  const auto at = values.find(name);
-  return at != values.end() && !at->second.empty();
-}
-
-std::string Arguments::Get(std::string_view name) const {
-  const auto at = values.find(name);
-  return at == values.end() || at->second.empty() ? std::string() : at->second.front();
-}
-
-std::vector<std::string> Arguments::All(std::string_view name) const {
-  const auto at = values.find(name);
-  return at == values.end() ? std::vector<std::string>() : at->second;
-}
-
-Result<uint64_t> Arguments::Size(std::string_view name) const {
-  Result<uint64_t> size = ParseSize(Get(name));
-  if (size.ok()) return size;
-  return InvalidArgument("--" + std::string(name) + ": " + std::string(size.status().message()));
-}
-
-Result<uint64_t> Arguments::Number(std::string_view name, uint64_t least, uint64_t most) const {
-  const std::string text = Get(name);
-  uint64_t number = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (parsed.ec == std::errc() && parsed.ptr == text.data() + text.size() && number >= least &&
-      number <= most) {
-    return number;
-  }
-  return InvalidArgument("--" + std::string(name) + " " + text + ": a number from " +
-                         std::to_string(least) + " to " + std::to_string(most) + " is wanted");
-}
-
-Exit Fail(const Status& status) {
-  std::fprintf(stderr, "maru: %s\n", std::string(status.message()).c_str());
+Exit ExitOf(const Status& status) {
   switch (status.code()) {
     case StatusCode::kInvalidArgument: return Exit::kUsage;
     case StatusCode::kUnavailable:
@@ -158,6 +81,78 @@ Exit Fail(const Status& status) {
     default: return Exit::kNotThere;
   }
 }
+
+int Fail(const Status& status, bool as_json) {
+  const Exit exit = ExitOf(status);
+  if (as_json) {
+    Note("{\"error\": " + JsonString(StatusCodeName(status.code())) +
+         ", \"message\": " + JsonString(status.message()) +
+         ", \"exit_code\": " + std::to_string(static_cast<int>(exit)) + "}");
+  } else {
+    Note("maru: " + Printable(status.message()));
+  }
+  return static_cast<int>(exit);
+}
+
+Result<Exit> Run(Bound* bound) {
+  std::vector<OptionRow> rows(bound->command->options.begin(), bound->command->options.end());
+  rows.insert(rows.end(), CommonOptions().begin(), CommonOptions().end());
+  MARU_RETURN_IF_ERROR(CompleteArguments(rows, &bound->arguments));
+  Result<Exit> exit = bound->command->run(bound->arguments);
+  // What was printed and got lost is not done.
+  const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
+  if (exit.ok() && lost) return os::ErrnoStatus(errno, "write", "standard output");
+  return exit;
+}
+
+// Of a line that could not be read: before "--", which ends the options.
+bool AsksForJson(int argc, char** argv) {
+  char** const end = std::find(argv, argv + argc, std::string_view("--"));
+  return std::find(argv, end, std::string_view("--json")) != end;
+}
+
+// The command that the line names as far as it could be read, with what begins its help.
+std::string NameOf(const CLI::App* app) {
+  std::string name = app->get_name();
+  while (!app->get_subcommands().empty()) {
+    app = app->get_subcommands().front();
+    name += " " + app->get_name();
+  }
+  return name;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Maru: KV cache that LLM serving engines share in one memory pool", "maru");
+  app.require_subcommand(1);
+  app.footer(
+      "Exit codes: 0 done, 1 not there or refused, 2 usage, 3 no server, 4 something is "
+      "broken.\nmaru COMMAND --help tells more.");
+  app.set_version_flag("--version", std::string("maru ") + MARU_VERSION);
+  std::vector<std::unique_ptr<Bound>> bounds;
+  for (const Command* command : Commands()) {
+    bounds.push_back(std::make_unique<Bound>());
+    Bind(&app, *command, bounds.back().get());
+  }
+  if (argc <= 1) {
+    Note(app.help());
+    return static_cast<int>(Exit::kUsage);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    return Fail(InvalidArgument(std::string(error.what()) + "; see " + NameOf(&app) + " --help"),
+                AsksForJson(argc, argv));
+  }
+  for (auto& bound : bounds) {
+    if (!bound->app->parsed()) continue;
+    const Result<Exit> exit = Run(bound.get());
+    return exit.ok() ? static_cast<int>(*exit) : Fail(exit.status(), bound->arguments.json());
+  }
+  return static_cast<int>(Exit::kUsage);
+}
+
+}  // namespace
 
 }  // namespace maru::tools
 

@@ -1,5 +1,6 @@
 // The commands of `maru`, each defined by rows of a table: a row gives an option's flag, its key in
-// the configuration file, its default, its help line and its line in the documentation.
+// the configuration file, its environment variable, its default, its help line and its line in
+// docs/commands.md.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,11 @@ struct OptionRow {
   const char* fallback;  // the default, "" when there is none
   const char* help;
   Takes takes;
+  const char* environment = "";  // the variable that gives it, "" when there is none
 };
+
+// Reads more options from a file (config.h); only what a command lists can stand there.
+inline constexpr const char* kConfigFlag = "config";
 
 struct PositionalRow {
   const char* name;
@@ -38,13 +43,17 @@ struct PositionalRow {
   Takes takes;  // kOne: required; kMany: one at least
 };
 
-// What stood on the command line and in the configuration file.
+// The help line with the default and the variable.
+std::string HelpOf(const OptionRow& row);
+
+// What a command was told, from the first of these that says it: the line, the environment, the
+// configuration file, the row's default.
 class Arguments {
  public:
   std::map<std::string, std::vector<std::string>, std::less<>> values;
 
   bool Has(std::string_view name) const;
-  // The value, else the row's default (filled in before a command runs).
+  // The first value, "" when there is none.
   std::string Get(std::string_view name) const;
   std::vector<std::string> All(std::string_view name) const;
   // InvalidArgument names the flag, the value and what is possible.
@@ -54,21 +63,19 @@ class Arguments {
 };
 
 struct Command {
-  const char* name;  // "pool init" is `maru pool init`
-  const char* summary;
+  const char* name;     // "pool init" is `maru pool init`
+  const char* summary;  // "": not for people, so not in the help
   const char* details;  // more for --help, with an example
   std::span<const OptionRow> options;
   std::span<const PositionalRow> positionals;
-  Exit (*run)(const Arguments& arguments);
+  // An error is printed by the caller and becomes the exit code that fits it (ExitOf).
+  Result<Exit> (*run)(const Arguments& arguments);
 };
 
 // Every command, in the order of the help.
 std::span<const Command* const> Commands();
 
-// The rows that every command has: --json, --server.
+// The rows that every command has: --json, --server, --server-user.
 std::span<const OptionRow> CommonOptions();
-
-// Writes "maru: message" to standard error; the exit code that fits the status.
-Exit Fail(const Status& status);
 
 }  // namespace maru::tools

@@ -2,11 +2,30 @@
 
 namespace maru::tools {
 
+namespace {
+
+// A unix socket's address, as os::UnixAddress::Parse reads it.
+constexpr OptionRow kCommon[] = {
+    {"json", nullptr, "", "Print JSON for machines, errors too (those on standard error)",
+     Takes::kNothing},
+    {"server", "SOCKET", "",
+     "The server's socket: PATH, or @NAME as `maru serve` tells it (default: MARU_SOCKET, "
+     "/tmp/maru-UID.sock)",
+     Takes::kOne, "MARU_SERVER"},
+    {"server-user", "USER", "",
+     "The user that the server may run as beside root and the own one; a name or a number",
+     Takes::kOne, "MARU_SERVER_USER"},
+};
+
+}  // namespace
+
+std::span<const OptionRow> CommonOptions() { return kCommon; }
+
 std::span<const Command* const> Commands() {
   static constexpr const Command* kAll[] = {
-      &kServe,       &kDemo,      &kPut,          &kGet,           &kExists, &kRemove,
-      &kUnpin,       &kList,      &kStat,         &kAudit,         &kReplay, &kPoolInit,
-      &kPoolInspect, &kPoolCheck, &kPoolRenumber, &kReplayInstance};
+      &kServe,     &kDemo,     &kPut,          &kGet,   &kExists,         &kRemove,   &kUnpin,
+      &kList,      &kStat,     &kTop,          &kAudit, &kReplay,         &kPoolInit, &kPoolInspect,
+      &kPoolCheck, &kPoolDump, &kPoolRenumber, &kFrame, &kReplayInstance, &kReference};
   return kAll;
 }
 

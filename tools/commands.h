@@ -7,9 +7,12 @@ namespace maru::tools {
 
 extern const Command kServe;
 extern const Command kPut, kGet, kExists, kRemove, kUnpin, kList;
-extern const Command kStat, kAudit;
+extern const Command kStat, kTop, kAudit;
 extern const Command kReplay, kDemo;
-extern const Command kPoolInit, kPoolInspect, kPoolCheck, kPoolRenumber;
-extern const Command kReplayInstance;  // not for people: not in the help
+extern const Command kPoolInit, kPoolInspect, kPoolCheck, kPoolDump, kPoolRenumber;
+extern const Command kFrame;
+
+// Not for people, and not in the help.
+extern const Command kReplayInstance, kReference;
 
 }  // namespace maru::tools

@@ -1,6 +1,6 @@
 #include "tools/connect.h"
 
-#include <cstdlib>
+#include <string_view>
 
 #include "client/client_impl.h"
 #include "client/defaults.h"
@@ -8,24 +8,21 @@
 namespace maru::tools {
 
 Result<std::string> SocketOf(const Arguments& arguments) {
-  std::string url = arguments.Get("server");
-  if (url.empty()) {
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment of a tool.
-    const char* const named = std::getenv("MARU_SERVER");
-    if (named != nullptr) url = named;
-  }
+  const std::string url = arguments.Get("server");
   if (url.empty()) return client::DefaultSocketPath();
-  if (url.starts_with("unix:")) return url.substr(5);
+  constexpr std::string_view kUnix = "unix:";
+  if (url.starts_with(kUnix)) return url.substr(kUnix.size());
   if (url.find("://") != std::string::npos) {
     return InvalidArgument("--server " + url +
                            ": this version reaches servers through their unix socket only: give "
-                           "its path, or unix:PATH");
+                           "its path, or @NAME");
   }
   return url;
 }
 
 Result<std::unique_ptr<Client>> ConnectTo(const Arguments& arguments, ClientOptions options) {
   MARU_ASSIGN_OR_RETURN(options.socket_path, SocketOf(arguments));
+  options.server_user = arguments.Get("server-user");
   if (options.label.empty()) options.label = "maru tool";
   return Client::Connect(options);
 }

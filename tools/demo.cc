@@ -1,5 +1,6 @@
 // maru demo: a private server and two instances that share what they compute.
 
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
@@ -22,11 +23,6 @@ constexpr OptionRow kOptions[] = {
     {"seed", "N", "1", "Of the generated conversations", Takes::kOne},
 };
 constexpr uint32_t kRaces = 8;
-
-struct TraceFile {
-  std::string path;
-  ~TraceFile() { os::RemoveFile(path).ok(); }
-};
 
 void PrintDemo(const ReplaySpec& spec, const ReplayResult& result, const LeakReport& leaks,
                bool good, bool as_json) {
@@ -88,11 +84,13 @@ Result<Exit> Demo(const Arguments& arguments) {
     PrintLine(std::to_string(spec.instances) +
               " instances, each a process of its own, serve multi-turn conversations: what one");
     PrintLine("has stored, the others read where it lies.");
+    std::fflush(stdout);
   }
-  const TraceFile trace{server->socket_path() + ".trace"};
   const std::vector<TraceRequest> requests = MakeConversations(conversations);
-  MARU_RETURN_IF_ERROR(WriteTrace(trace.path, requests));
-  spec.trace = trace.path;
+  // The instances open it through this process, which outlives them.
+  MARU_ASSIGN_OR_RETURN(const os::File trace, os::File::CreateMemory("maru-demo-trace"));
+  spec.trace = "/proc/" + std::to_string(os::ProcessId()) + "/fd/" + std::to_string(trace.fd());
+  MARU_RETURN_IF_ERROR(WriteTrace(spec.trace, requests));
   MARU_ASSIGN_OR_RETURN(const ReplayResult result, RunInstances(spec, requests.size()));
   MARU_ASSIGN_OR_RETURN(const LeakReport leaks, AuditLeaks(spec.socket));
 
@@ -105,11 +103,6 @@ Result<Exit> Demo(const Arguments& arguments) {
   return good ? Exit::kDone : Exit::kBroken;
 }
 
-Exit Run(const Arguments& arguments) {
-  const Result<Exit> exit = Demo(arguments);
-  return exit.ok() ? *exit : Fail(exit.status());
-}
-
 }  // namespace
 
 extern const Command kDemo = {
@@ -119,6 +112,6 @@ extern const Command kDemo = {
     "was right and no page leaked.",
     kOptions,
     {},
-    &Run};
+    &Demo};
 
 }  // namespace maru::tools

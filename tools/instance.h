@@ -23,6 +23,7 @@ struct InstanceResult {
 struct ReplaySpec {
   std::string trace;
   std::string socket;
+  std::string server_user;  // as --server-user
   std::string name_space;
   uint64_t page_bytes = 16 * 1024;
   uint32_t instances = 2;
@@ -47,6 +48,6 @@ struct LeakReport {
   bool clean = false;
   std::vector<std::string> offenders;
 };
-Result<LeakReport> AuditLeaks(const std::string& socket);
+Result<LeakReport> AuditLeaks(const std::string& socket, const std::string& server_user = "");
 
 }  // namespace maru::tools

@@ -1,15 +1,13 @@
 // maru put, get, exists, rm, unpin, ls: keys by hand.
 
-#include <cstdio>
-#include <cstring>
-#include <fstream>
-#include <iostream>
-#include <iterator>
-#include <system_error>
+#include <algorithm>
+#include <span>
+#include <vector>
 
 #include "base/units.h"
 #include "tools/commands.h"
 #include "tools/connect.h"
+#include "tools/files.h"
 #include "tools/output.h"
 
 namespace maru::tools {
@@ -33,50 +31,34 @@ constexpr OptionRow kPutOptions[] = {
     {"namespace", "NAME", "", "Keys of this namespace", Takes::kOne},
     {"page-size", "SIZE", "", "Page size; default: the file's size, in whole 4 KiB", Takes::kOne},
 };
+constexpr uint64_t kPutBytesMax = 16 * kGiB;
 constexpr PositionalRow kPutPositionals[] = {
     {"KEY", "The key", Takes::kOne},
     {"FILE", "What to store; - is standard input", Takes::kOne},
 };
 
-Result<std::string> ReadAll(const std::string& path) {
-  if (path == "-") {
-    return std::string(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return NotFound("cannot read " + path + ": " + std::generic_category().message(errno));
-  std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (file.bad()) return Unavailable("reading " + path + " failed");
-  return bytes;
-}
-
-Exit RunPut(const Arguments& arguments) {
+Result<Exit> RunPut(const Arguments& arguments) {
   const std::string key = arguments.Get("KEY");
-  const Result<std::string> bytes = ReadAll(arguments.Get("FILE"));
-  if (!bytes.ok()) return Fail(bytes.status());
+  MARU_ASSIGN_OR_RETURN(const std::string bytes, ReadAll(arguments.Get("FILE"), kPutBytesMax));
   ClientOptions options = OptionsFor(arguments);
   constexpr uint64_t kGrain = 4096;
-  options.page_bytes = std::max<uint64_t>(kGrain, (bytes->size() + kGrain - 1) / kGrain * kGrain);
+  options.page_bytes = std::max<uint64_t>(kGrain, (bytes.size() + kGrain - 1) / kGrain * kGrain);
   if (arguments.Has("page-size")) {
-    const Result<uint64_t> size = arguments.Size("page-size");
-    if (!size.ok()) return Fail(size.status());
-    options.page_bytes = *size;
+    MARU_ASSIGN_OR_RETURN(options.page_bytes, arguments.Size("page-size"));
   }
-  const auto client = ConnectTo(arguments, options);
-  if (!client.ok()) return Fail(client.status());
-  const Result<bool> stored = (*client)->Put(key, std::as_bytes(std::span(*bytes)));
-  if (!stored.ok()) return Fail(stored.status());
-  const bool duplicate = (*client)->statistics().duplicates != 0;
+  MARU_ASSIGN_OR_RETURN(const auto client, ConnectTo(arguments, options));
+  MARU_ASSIGN_OR_RETURN(const bool stored, client->Put(key, std::as_bytes(std::span(bytes))));
+  if (!stored) return Unavailable("the store's outcome is unknown: ask with `maru exists`");
+  const bool duplicate = client->statistics().duplicates != 0;
   if (arguments.json()) {
-    PrintLine("{\"stored\": " + std::string(*stored ? "true" : "false") +
-              ", \"existed\": " + (duplicate ? "true" : "false") +
-              ", \"bytes\": " + std::to_string(bytes->size()) + "}");
-  } else if (*stored) {
+    PrintLine("{\"stored\": true, \"existed\": " + std::string(duplicate ? "true" : "false") +
+              ", \"bytes\": " + std::to_string(bytes.size()) + "}");
+  } else {
     PrintLine(duplicate
                   ? "there already: " + Printable(key)
-                  : "stored " + Printable(key) + ", " + std::to_string(bytes->size()) + " bytes");
+                  : "stored " + Printable(key) + ", " + std::to_string(bytes.size()) + " bytes");
   }
-  if (!*stored) Note("maru: the store's outcome is unknown: ask with `maru exists`");
-  return *stored ? Exit::kDone : Exit::kNotThere;
+  return Exit::kDone;
 }
 
 // --- get
@@ -88,29 +70,20 @@ constexpr OptionRow kGetOptions[] = {
 };
 constexpr PositionalRow kOneKey[] = {{"KEY", "The key", Takes::kOne}};
 
-Exit RunGet(const Arguments& arguments) {
+Result<Exit> RunGet(const Arguments& arguments) {
   const std::string key = arguments.Get("KEY");
-  const auto client = ConnectTo(arguments, OptionsFor(arguments));
-  if (!client.ok()) return Fail(client.status());
-  const Result<View> view = (*client)->Retrieve(
-      key, arguments.Has("verify") ? Verification::kChecksum : Verification::kNone);
-  if (!view.ok()) return Fail(view.status());
-  if (!*view) {
-    Note("maru: no key " + Printable(key));
-    return Exit::kNotThere;
-  }
-  const auto bytes = view->bytes();
+  MARU_ASSIGN_OR_RETURN(const auto client, ConnectTo(arguments, OptionsFor(arguments)));
+  MARU_ASSIGN_OR_RETURN(const View view,
+                        client->Retrieve(key, arguments.Has("verify") ? Verification::kChecksum
+                                                                      : Verification::kNone));
+  if (!view) return NotFound("there is no key " + Printable(key));
+  const auto bytes = view.bytes();
   const std::string path = arguments.Get("output");
-  std::FILE* const file = path == "-" ? stdout : std::fopen(path.c_str(), "wb");
-  if (file == nullptr)
-    return Fail(NotFound("cannot write " + path + ": " + std::generic_category().message(errno)));
-  const bool written = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
-  const bool closed = file == stdout ? std::fflush(file) == 0 : std::fclose(file) == 0;
-  if (!written || !closed) return Fail(ResourceExhausted("writing " + path + " failed"));
+  MARU_RETURN_IF_ERROR(WriteAll(path, bytes));
   if (arguments.json() && path != "-") {
     PrintLine("{\"bytes\": " + std::to_string(bytes.size()) +
-              ", \"region_id\": " + std::to_string(view->region_id()) +
-              ", \"page_index\": " + std::to_string(view->page_index()) + "}");
+              ", \"region_id\": " + std::to_string(view.region_id()) +
+              ", \"page_index\": " + std::to_string(view.page_index()) + "}");
   }
   return Exit::kDone;
 }
@@ -122,8 +95,8 @@ struct Verdict {
   bool good = false;
 };
 
-Exit PrintVerdicts(const Arguments& arguments, const std::vector<std::string>& keys,
-                   const std::vector<Verdict>& verdicts) {
+Result<Exit> PrintVerdicts(const Arguments& arguments, const std::vector<std::string>& keys,
+                           const std::vector<Verdict>& verdicts) {
   bool all = true;
   std::string json;
   for (size_t i = 0; i < keys.size(); ++i) {
@@ -139,27 +112,23 @@ Exit PrintVerdicts(const Arguments& arguments, const std::vector<std::string>& k
   return all ? Exit::kDone : Exit::kNotThere;
 }
 
-Exit RunExists(const Arguments& arguments) {
+Result<Exit> RunExists(const Arguments& arguments) {
   const std::vector<std::string> keys = arguments.All("KEY");
-  const auto client = ConnectTo(arguments, OptionsFor(arguments));
-  if (!client.ok()) return Fail(client.status());
+  MARU_ASSIGN_OR_RETURN(const auto client, ConnectTo(arguments, OptionsFor(arguments)));
   const std::vector<std::string_view> views(keys.begin(), keys.end());
-  const auto exist = (*client)->BatchExists(views);
-  if (!exist.ok()) return Fail(exist.status());
+  MARU_ASSIGN_OR_RETURN(const std::vector<bool> exist, client->BatchExists(views));
   std::vector<Verdict> verdicts;
-  for (bool there : *exist) verdicts.push_back({there ? "exists" : "missing", there});
+  for (bool there : exist) verdicts.push_back({there ? "exists" : "missing", there});
   return PrintVerdicts(arguments, keys, verdicts);
 }
 
-Exit RunRemove(const Arguments& arguments) {
+Result<Exit> RunRemove(const Arguments& arguments) {
   const std::vector<std::string> keys = arguments.All("KEY");
-  const auto client = ConnectTo(arguments, OptionsFor(arguments));
-  if (!client.ok()) return Fail(client.status());
+  MARU_ASSIGN_OR_RETURN(const auto client, ConnectTo(arguments, OptionsFor(arguments)));
   const std::vector<std::string_view> views(keys.begin(), keys.end());
-  const auto deleted = (*client)->BatchDelete(views);
-  if (!deleted.ok()) return Fail(deleted.status());
+  MARU_ASSIGN_OR_RETURN(const std::vector<Deleted> deleted, client->BatchDelete(views));
   std::vector<Verdict> verdicts;
-  for (Deleted outcome : *deleted) {
+  for (Deleted outcome : deleted) {
     const char* const word = outcome == Deleted::kDeleted  ? "deleted"
                              : outcome == Deleted::kPinned ? "pinned"
                                                            : "missing";
@@ -168,16 +137,14 @@ Exit RunRemove(const Arguments& arguments) {
   return PrintVerdicts(arguments, keys, verdicts);
 }
 
-Exit RunUnpin(const Arguments& arguments) {
+Result<Exit> RunUnpin(const Arguments& arguments) {
   const std::vector<std::string> keys = arguments.All("KEY");
-  const auto client = ConnectTo(arguments, OptionsFor(arguments));
-  if (!client.ok()) return Fail(client.status());
+  MARU_ASSIGN_OR_RETURN(const auto client, ConnectTo(arguments, OptionsFor(arguments)));
   wire::UnpinRequest request;
   request.keys.assign(keys.begin(), keys.end());
-  const auto reply = Ask<wire::UnpinReply>(**client, request);
-  if (!reply.ok()) return Fail(reply.status());
+  MARU_ASSIGN_OR_RETURN(const auto reply, Ask<wire::UnpinReply>(*client, request));
   std::vector<Verdict> verdicts;
-  for (uint8_t unpinned : reply->unpinned) {
+  for (uint8_t unpinned : reply.unpinned) {
     verdicts.push_back({unpinned != 0 ? "unpinned" : "not pinned", unpinned != 0});
   }
   verdicts.resize(keys.size(), {"not answered", false});
@@ -193,11 +160,9 @@ constexpr OptionRow kListOptions[] = {
     {"long", nullptr, "", "Length, pool, record and generation as well", Takes::kNothing},
 };
 
-Exit RunList(const Arguments& arguments) {
-  const Result<uint64_t> limit = arguments.Number("limit", 0, UINT64_MAX);
-  if (!limit.ok()) return Fail(limit.status());
-  const auto client = ConnectTo(arguments, OptionsFor(arguments));
-  if (!client.ok()) return Fail(client.status());
+Result<Exit> RunList(const Arguments& arguments) {
+  MARU_ASSIGN_OR_RETURN(const uint64_t limit, arguments.Number("limit", 0, UINT64_MAX));
+  MARU_ASSIGN_OR_RETURN(const auto client, ConnectTo(arguments, OptionsFor(arguments)));
   const std::string prefix = arguments.Get("prefix");
   uint64_t listed = 0;
   wire::ListRequest request;
@@ -205,10 +170,9 @@ Exit RunList(const Arguments& arguments) {
   constexpr uint32_t kPerMessage = 256;
   do {
     request.count_max = kPerMessage;
-    if (*limit != 0) request.count_max = std::min<uint64_t>(kPerMessage, *limit - listed);
-    const auto reply = Ask<wire::ListReply>(**client, request);
-    if (!reply.ok()) return Fail(reply.status());
-    for (const wire::ListReply::Item& item : reply->items) {
+    if (limit != 0) request.count_max = std::min<uint64_t>(kPerMessage, limit - listed);
+    MARU_ASSIGN_OR_RETURN(const auto reply, Ask<wire::ListReply>(*client, request));
+    for (const wire::ListReply::Item& item : reply.items) {
       ++listed;
       const std::string numbers[] = {
           std::to_string(item.length_bytes), std::to_string(item.page.pool.value()),
@@ -224,8 +188,8 @@ Exit RunList(const Arguments& arguments) {
         PrintLine(Printable(item.key));
       }
     }
-    request.cursor = reply->next_cursor;
-  } while (request.cursor != 0 && (*limit == 0 || listed < *limit));
+    request.cursor = reply.next_cursor;
+  } while (request.cursor != 0 && (limit == 0 || listed < limit));
   return Exit::kDone;
 }
 

@@ -125,12 +125,6 @@ Result<Exit> Renumber(const Arguments& arguments) {
   return Exit::kDone;
 }
 
-template <Result<Exit> (*kBody)(const Arguments&)>
-Exit Run(const Arguments& arguments) {
-  const Result<Exit> exit = kBody(arguments);
-  return exit.ok() ? *exit : Fail(exit.status());
-}
-
 }  // namespace
 
 extern const Command kPoolInit = {"pool init",
@@ -138,26 +132,26 @@ extern const Command kPoolInit = {"pool init",
                                   "Example: maru pool init /dev/shm/kv --size 4GiB --checksum",
                                   kInitOptions,
                                   kPath,
-                                  &Run<&Init>};
+                                  &Init};
 extern const Command kPoolInspect = {"pool inspect",
                                      "Show what lies in a pool, read-only",
                                      "Also of a pool that is being served.",
                                      {},
                                      kPath,
-                                     &Run<&Inspect>};
+                                     &Inspect};
 extern const Command kPoolCheck = {
     "pool check",
     "Verify a pool at rest, read-only",
     "Exit code 4 when the pool is damaged; what a start would mend is told and no fault.",
     kCheckOptions,
     kPath,
-    &Run<&Check>};
+    &Check};
 extern const Command kPoolRenumber = {
     "pool renumber",
     "Draw other region ids for a pool, so that it can be served beside others",
     "Region ids of pools that one server serves must not overlap.",
     kRenumberOptions,
     kPath,
-    &Run<&Renumber>};
+    &Renumber};
 
 }  // namespace maru::tools

@@ -1,5 +1,6 @@
-// A server of its own for a demo, a replay or a benchmark: a child process on a pool and a socket
-// in a fresh folder, both gone afterwards.
+// A server of its own for a demo, a replay or a benchmark: a child process that ends with the
+// thread that started it. Whatever ends either of them, nothing stays: its socket has a name in the
+// abstract namespace, and a pool that it makes loses its path as soon as it is open.
 #pragma once
 
 #include <memory>
@@ -12,23 +13,20 @@ namespace maru::tools {
 
 class PrivateServer {
  public:
-  // `pool` as for `maru serve --pool`; empty: a file of `bytes` in /dev/shm that is removed at the
-  // end.
+  // `pool` as for `maru serve --pool`; empty: `bytes` of shared memory.
   static Result<std::unique_ptr<PrivateServer>> Start(const std::string& pool, uint64_t bytes = 0);
   ~PrivateServer();
 
+  // "@name"
   const std::string& socket_path() const { return socket_path_; }
   int32_t pid() const { return child_.pid(); }
 
  private:
-  PrivateServer(os::Child child, std::string folder, std::string socket_path, std::string pool_path)
-      : child_(std::move(child)),
-        folder_(std::move(folder)),
-        socket_path_(std::move(socket_path)),
-        pool_path_(std::move(pool_path)) {}
+  PrivateServer(os::Child child, std::string socket_path)
+      : child_(std::move(child)), socket_path_(std::move(socket_path)) {}
 
   os::Child child_;
-  const std::string folder_, socket_path_, pool_path_;  // pool_path_ empty: not ours to remove
+  const std::string socket_path_;
 };
 
 }  // namespace maru::tools

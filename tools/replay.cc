@@ -114,15 +114,20 @@ Result<ReplayResult> RunInstances(const ReplaySpec& spec, uint64_t requests_in_t
   const auto start = std::chrono::steady_clock::now();
   for (uint32_t i = 0; i < spec.instances; ++i) {
     os::ChildOptions options;
+    options.life = os::ChildLife::kWithParent;
     options.output = os::ChildStream::kPipe;
-    MARU_ASSIGN_OR_RETURN(
-        os::Child child,
-        os::Child::Start(
-            {program, "replay-instance", "--server", spec.socket, "--trace", spec.trace, "--index",
-             std::to_string(i), "--instances", std::to_string(spec.instances), "--page-size",
-             std::to_string(spec.page_bytes), "--races", std::to_string(spec.races), "--requests",
-             std::to_string(spec.requests_max), "--namespace", spec.name_space},
-            options));
+    MARU_ASSIGN_OR_RETURN(os::Child child,
+                          os::Child::Start({program,         "replay-instance",
+                                            "--server",      spec.socket,
+                                            "--server-user", spec.server_user,
+                                            "--trace",       spec.trace,
+                                            "--index",       std::to_string(i),
+                                            "--instances",   std::to_string(spec.instances),
+                                            "--page-size",   std::to_string(spec.page_bytes),
+                                            "--races",       std::to_string(spec.races),
+                                            "--requests",    std::to_string(spec.requests_max),
+                                            "--namespace",   spec.name_space},
+                                           options));
     children.push_back(std::move(child));
   }
   ReplayResult result;
@@ -170,9 +175,10 @@ static Status AwaitNobodyElse(Client& client) {
       "other clients are attached: what is theirs cannot be told from a leak");
 }
 
-Result<LeakReport> AuditLeaks(const std::string& socket) {
+Result<LeakReport> AuditLeaks(const std::string& socket, const std::string& server_user) {
   ClientOptions options;
   options.socket_path = socket;
+  options.server_user = server_user;
   options.label = "maru audit";
   options.timeout_ms = 600'000;
   MARU_ASSIGN_OR_RETURN(const auto client, Client::Connect(options));
@@ -261,18 +267,14 @@ Result<Exit> Replay(const Arguments& arguments) {
     spec.socket = server->socket_path();
   } else {
     MARU_ASSIGN_OR_RETURN(spec.socket, SocketOf(arguments));
+    spec.server_user = arguments.Get("server-user");
   }
   MARU_ASSIGN_OR_RETURN(const ReplayResult result, RunInstances(spec, trace.size()));
-  MARU_ASSIGN_OR_RETURN(const LeakReport leaks, AuditLeaks(spec.socket));
+  MARU_ASSIGN_OR_RETURN(const LeakReport leaks, AuditLeaks(spec.socket, spec.server_user));
   PrintReplay(spec, result, leaks, arguments.json());
   const bool sound =
       leaks.clean && leaks.leaked_pages == 0 && result.sum.verification_failures == 0;
   return sound ? Exit::kDone : Exit::kBroken;
-}
-
-Exit Run(const Arguments& arguments) {
-  const Result<Exit> exit = Replay(arguments);
-  return exit.ok() ? *exit : Fail(exit.status());
 }
 
 }  // namespace
@@ -286,6 +288,6 @@ extern const Command kReplay = {
     "Example: maru replay trace.jsonl --instances 2 --page-size 16KiB --pool shm:demo,size=4GiB",
     kOptions,
     kPositionals,
-    &Run};
+    &Replay};
 
 }  // namespace maru::tools

@@ -143,7 +143,7 @@ void PrintResult(const InstanceResult& r) {
       static_cast<unsigned long long>(r.races_lost));
 }
 
-Status Play(const Arguments& arguments) {
+Result<Exit> Play(const Arguments& arguments) {
   MARU_ASSIGN_OR_RETURN(const uint64_t index, arguments.Number("index", 0, 1023));
   MARU_ASSIGN_OR_RETURN(const uint64_t instances, arguments.Number("instances", 1, 1024));
   MARU_ASSIGN_OR_RETURN(const uint64_t races, arguments.Number("races", 0, 1000));
@@ -166,16 +166,11 @@ Status Play(const Arguments& arguments) {
     }
   }
   PrintResult(instance.result());
-  return OkStatus();
-}
-
-Exit Run(const Arguments& arguments) {
-  const Status played = Play(arguments);
-  return played.ok() ? Exit::kDone : Fail(played);
+  return Exit::kDone;
 }
 
 }  // namespace
 
-extern const Command kReplayInstance = {"replay-instance", "", "", kOptions, {}, &Run};
+extern const Command kReplayInstance = {"replay-instance", "", "", kOptions, {}, &Play};
 
 }  // namespace maru::tools

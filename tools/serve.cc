@@ -1,7 +1,7 @@
 // maru serve
 
+#include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <ctime>
 #include <memory>
 
@@ -32,25 +32,15 @@ class StderrLog final : public LogSink {
   }
 };
 
-// MARU_LOG_LEVEL, else info.
-Result<LogLevel> LogLevelOf() {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment of a tool.
-  const char* const named = std::getenv("MARU_LOG_LEVEL");
-  if (named == nullptr || named[0] == '\0') return LogLevel::kInfo;
-  for (LogLevel level : {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError}) {
-    if (LogLevelName(level) == named) return level;
-  }
-  return InvalidArgument("MARU_LOG_LEVEL=" + std::string(named) +
-                         ": debug, info, warning or error is wanted");
-}
-
 constexpr OptionRow kOptions[] = {
     {"pool", "SPEC", "auto",
-     "A pool: auto, shm:size=4GiB, file:PATH,size=4GiB (with ,checksum: stores carry the hash of "
-     "their bytes); may be given several times, filled in order",
+     "A pool: auto, shm:size=4GiB, shm:NAME,size=4GiB, file:PATH,size=4GiB (with ,checksum: stores "
+     "carry the hash of their bytes); may be given several times, filled in order",
      Takes::kMany},
-    {"socket", "PATH", "", "Listen on this unix socket (default: MARU_SOCKET, /tmp/maru-UID.sock)",
-     Takes::kOne},
+    {"socket", "SOCKET", "",
+     "Listen there: a PATH, which has an abstract socket beside it, or @NAME (default: "
+     "/tmp/maru-UID.sock)",
+     Takes::kOne, "MARU_SOCKET"},
     {"socket-group", "NAME", "", "Admit the members of this group; socket and pools get mode 0660",
      Takes::kOne},
     {"eviction", "lru|none", "lru",
@@ -58,29 +48,45 @@ constexpr OptionRow kOptions[] = {
     {"fresh", nullptr, "", "Make the pools anew instead of going on with what is in them",
      Takes::kNothing},
     {"region-size", "SIZE", "64MiB", "Cut regions of at least this size", Takes::kOne},
-    {"config", "FILE", "", "Read options from FILE (KEY = VALUE lines)", Takes::kOne},
-    {"metrics", "ADDRESS", "", "Not in this version", Takes::kOne},
-    {"listen", "URL", "", "Not in this version", Takes::kOne},
-    {"rm-listen", "ADDRESS", "", "Not in this version", Takes::kOne},
+    {"log-level", "LEVEL", "info", "Log to standard error from debug, info, warning or error on",
+     Takes::kOne, "MARU_LOG_LEVEL"},
+    {kConfigFlag, "FILE", "", "Read options from FILE, lines of KEY = VALUE", Takes::kOne},
+    {"listen", "URL", "none", "Not in this version: clients come through --socket", Takes::kOne},
+    {"rm-listen", "ADDRESS", "none", "Not in this version: --pool names the pools", Takes::kOne},
+    {"metrics", "ADDRESS", "none", "Not in this version: maru stat --json has the numbers",
+     Takes::kOne},
 };
 
-Result<server::ServerOptions> OptionsOf(const Arguments& arguments) {
-  for (const char* later : {"metrics", "listen", "rm-listen"}) {
-    if (arguments.Has(later) && arguments.Get(later) != "none") {
-      return InvalidArgument(std::string("--") + later +
-                             ": this version serves its unix socket only");
-    }
+Status SetUpLog(const Arguments& arguments) {
+  const std::string named = arguments.Get("log-level");
+  for (LogLevel level : {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError}) {
+    if (LogLevelName(level) != named) continue;
+    SetLogSink(std::make_shared<StderrLog>(), level);
+    return OkStatus();
   }
+  return InvalidArgument("--log-level " + named + ": debug, info, warning or error is wanted");
+}
+
+// Their help lines say what to use instead.
+constexpr std::string_view kLater[] = {"listen", "rm-listen", "metrics"};
+
+Status RefuseWhatComesLater(const Arguments& arguments) {
+  for (const OptionRow& row : kOptions) {
+    const bool later = std::ranges::find(kLater, row.flag) != std::end(kLater);
+    if (!later || arguments.Get(row.flag) == "none") continue;
+    return InvalidArgument(std::string("--") + row.flag + " " + arguments.Get(row.flag) + ": " +
+                           row.help);
+  }
+  return OkStatus();
+}
+
+Result<server::ServerOptions> OptionsOf(const Arguments& arguments) {
+  MARU_RETURN_IF_ERROR(RefuseWhatComesLater(arguments));
   server::ServerOptions options;
   MARU_ASSIGN_OR_RETURN(const server::Machine machine, server::ReadMachine());
+  const auto start = arguments.Has("fresh") ? server::Start::kFresh : server::Start::kGoOn;
   for (const std::string& text : arguments.All("pool")) {
-    MARU_ASSIGN_OR_RETURN(server::PoolSpec spec, server::ParsePoolSpec(text, machine));
-    if (arguments.Has("fresh")) {
-      spec.fresh = true;
-      if (spec.create_bytes == 0 && text == "auto") {
-        MARU_ASSIGN_OR_RETURN(spec.create_bytes, server::AutoPoolBytes(machine));
-      }
-    }
+    MARU_ASSIGN_OR_RETURN(server::PoolSpec spec, server::ParsePoolSpec(text, machine, start));
     options.pools.push_back(std::move(spec));
   }
   options.socket_path =
@@ -97,19 +103,48 @@ Result<server::ServerOptions> OptionsOf(const Arguments& arguments) {
   return options;
 }
 
-Exit Run(const Arguments& arguments) {
-  const Result<LogLevel> level = LogLevelOf();
-  if (!level.ok()) return Fail(level.status());
-  SetLogSink(std::make_shared<StderrLog>(), *level);
-  const Result<server::ServerOptions> options = OptionsOf(arguments);
-  if (!options.ok()) return Fail(options.status());
-  auto server = server::Server::Create(*options, &os::RealClock());
-  if (!server.ok()) return Fail(server.status());
-  for (const std::string& line : (*server)->Describe()) PrintLine(line);
-  PrintLine("listening on " + options->socket_path);
+void TellPeople(const server::ServerOptions& options, const server::Server& server) {
+  const auto pools = server.pools();
+  for (size_t i = 0; i < pools.size(); ++i) {
+    std::string line = "pool " + Printable(pools[i].path) + ": " + FormatSize(pools[i].pool_bytes) +
+                       ", " + std::to_string(pools[i].keys) + " keys";
+    const std::string& note = options.pools[i].note;
+    if (!note.empty()) line += "; " + note;
+    PrintLine(line);
+  }
+  const auto& addresses = server.addresses();
+  for (size_t i = 1; i < addresses.size(); ++i) {
+    PrintLine("also at " + addresses[i] + ", for containers that share the network alone");
+  }
+  PrintLine("listening on " + Printable(addresses[0]));
+}
+
+void TellMachines(const server::Server& server) {
+  std::string pools;
+  for (const auto& pool : server.pools()) {
+    pools += std::string(pools.empty() ? "" : ", ") + "{\"path\": " + JsonString(pool.path) +
+             ", \"pool_bytes\": " + std::to_string(pool.pool_bytes) +
+             ", \"keys\": " + std::to_string(pool.keys) + "}";
+  }
+  std::string sockets;
+  for (const std::string& address : server.addresses()) {
+    sockets += std::string(sockets.empty() ? "" : ", ") + JsonString(address);
+  }
+  PrintLine("{\"listening\": true, \"sockets\": [" + sockets + "], \"pools\": [" + pools + "]}");
+}
+
+Result<Exit> Run(const Arguments& arguments) {
+  MARU_RETURN_IF_ERROR(SetUpLog(arguments));
+  MARU_ASSIGN_OR_RETURN(const server::ServerOptions options, OptionsOf(arguments));
+  MARU_ASSIGN_OR_RETURN(const auto server, server::Server::Create(options, &os::RealClock()));
+  if (arguments.json()) {
+    TellMachines(*server);
+  } else {
+    TellPeople(options, *server);
+  }
   std::fflush(stdout);
-  const Status ran = (*server)->Run();
-  return ran.ok() ? Exit::kDone : Fail(ran);
+  MARU_RETURN_IF_ERROR(server->Run());
+  return Exit::kDone;
 }
 
 }  // namespace

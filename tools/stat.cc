@@ -113,9 +113,8 @@ void PrintCondemned(const Json& pages) {
   Print(table.ToString());
 }
 
-Exit RunStat(const Arguments& arguments) {
-  const auto client = ConnectTo(arguments, {});
-  if (!client.ok()) return Fail(client.status());
+Result<Exit> RunStat(const Arguments& arguments) {
+  MARU_ASSIGN_OR_RETURN(const auto client, ConnectTo(arguments, {}));
   struct View {
     const char* flag;
     wire::InspectTopic topic;
@@ -129,16 +128,24 @@ Exit RunStat(const Arguments& arguments) {
   static constexpr View kSummary = {"", wire::InspectTopic::kSummary, &PrintSummary};
   const View* shown = &kSummary;
   for (const View& view : kViews) {
-    if (arguments.Has(view.flag)) shown = &view;
+    if (!arguments.Has(view.flag)) continue;
+    if (shown != &kSummary) {
+      return InvalidArgument(std::string("--") + shown->flag + " and --" + view.flag +
+                             ": one view at a time");
+    }
+    shown = &view;
   }
-  const Result<Json> json = InspectAll(**client, shown->topic);
-  if (!json.ok()) return Fail(json.status());
+  MARU_ASSIGN_OR_RETURN(const Json json, InspectAll(*client, shown->topic));
   if (arguments.json()) {
-    PrintLine(json->dump(2, ' ', false, Json::error_handler_t::replace));
+    PrintLine(json.dump(2, ' ', false, Json::error_handler_t::replace));
   } else {
-    shown->print(*json);
+    shown->print(json);
   }
   return Exit::kDone;
+}
+
+Result<Exit> RunTop(const Arguments& /*arguments*/) {
+  return InvalidArgument("maru top is not in this version: watch -n 1 maru stat shows the same");
 }
 
 constexpr OptionRow kAuditOptions[] = {
@@ -146,20 +153,18 @@ constexpr OptionRow kAuditOptions[] = {
      Takes::kNothing},
 };
 
-Exit RunAudit(const Arguments& arguments) {
+Result<Exit> RunAudit(const Arguments& arguments) {
   ClientOptions options;
   options.timeout_ms = 600'000;  // a large pool takes its time
-  const auto client = ConnectTo(arguments, options);
-  if (!client.ok()) return Fail(client.status());
+  MARU_ASSIGN_OR_RETURN(const auto client, ConnectTo(arguments, options));
   wire::AuditRequest request;
   request.verify_bytes = arguments.Has("bytes");
-  const auto reply = Ask<wire::AuditReply>(**client, request);
-  if (!reply.ok()) return Fail(reply.status());
-  const Json json = Json::parse(reply->json, nullptr, false);
-  if (json.is_discarded()) return Fail(DataLoss("the server's answer is no JSON"));
+  MARU_ASSIGN_OR_RETURN(const auto reply, Ask<wire::AuditReply>(*client, request));
+  const Json json = Json::parse(reply.json, nullptr, false);
+  if (json.is_discarded()) return DataLoss("the server's answer is no JSON");
   if (arguments.json()) {
     PrintLine(json.dump(2, ' ', false, Json::error_handler_t::replace));
-    return reply->clean ? Exit::kDone : Exit::kBroken;
+    return reply.clean ? Exit::kDone : Exit::kBroken;
   }
   Table table(
       {"pool", "pages", "free", "quarantined", "granted", "live", "retiring", "condemned", "worn"});
@@ -175,9 +180,9 @@ Exit RunAudit(const Arguments& arguments) {
   for (const Json& what : json["offenders"]) {
     PrintLine("broken: " + Printable(what.get<std::string>()));
   }
-  PrintLine(reply->clean ? "clean: every page is in exactly one state, index and records agree"
-                         : "NOT clean");
-  return reply->clean ? Exit::kDone : Exit::kBroken;
+  PrintLine(reply.clean ? "clean: every page is in exactly one state, index and records agree"
+                        : "NOT clean");
+  return reply.clean ? Exit::kDone : Exit::kBroken;
 }
 
 }  // namespace
@@ -188,6 +193,8 @@ extern const Command kStat = {"stat",
                               kStatOptions,
                               {},
                               &RunStat};
+extern const Command kTop = {"top",  "Not in this version: watch -n 1 maru stat", "", {}, {},
+                             &RunTop};
 extern const Command kAudit = {
     "audit",
     "Check on a running server that every page is accounted for",

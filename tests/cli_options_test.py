@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+"""Options: one table for flags, environment, file, help and documentation. Formats, byte by byte."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+from server import Server
+
+MARU = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "build/maru").resolve()
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
+COMMANDS = ("serve", "demo", "put", "get", "exists", "rm", "unpin", "ls", "stat", "top", "audit",
+            "replay", "pool init", "pool inspect", "pool check", "pool dump", "pool renumber",
+            "frame")
+
+
+def maru(*words, **options):
+    return subprocess.run([str(MARU), *map(str, words)], capture_output=True, text=True, **options)
+
+
+class Table(unittest.TestCase):
+    def test_the_page_of_the_documentation_is_what_the_tables_say(self):
+        self.assertEqual(maru("reference").stdout, (SOURCE / "docs" / "commands.md").read_text(),
+                         "write it anew: build/maru reference >docs/commands.md")
+
+    def test_the_help_has_what_the_page_has(self):
+        page = maru("reference").stdout
+        common = re.findall(r"^\| `(--[a-z-]+)", page.split("\n## ")[1], re.MULTILINE)
+        self.assertIn("--json", common)
+        sections = {part.split("\n")[0].removeprefix("maru "): part
+                    for part in page.split("\n## ")[2:]}
+        self.assertLessEqual(set(COMMANDS), set(sections))
+        for name, section in sections.items():
+            shown = maru(*name.split(), "--help").stdout
+            flags = re.findall(r"^\| `(--[a-z-]+)", section, re.MULTILINE)
+            self.assertEqual(set(re.findall(r"^  (?:-h,)?(--[a-z-]+)", shown, re.MULTILINE)),
+                             {"--help", *flags, *common}, name)
+
+    def test_the_help_names_every_command_and_no_hidden_one(self):
+        shown = maru("--help").stdout
+        for name in COMMANDS:
+            self.assertIn(name.split()[0], shown)
+        for hidden in ("replay-instance", "reference"):
+            self.assertNotIn(hidden, shown)
+
+    def test_without_a_word_the_help_is_an_error(self):
+        done = maru()
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("serve", done.stderr)
+
+
+class Sources(unittest.TestCase):
+    """Explicit before environment before file before default, shown with the socket of serve."""
+
+    def setUp(self):
+        self.server = Server(MARU)
+        self.addCleanup(self.server.__exit__)
+        self.file = self.server.folder / "maru.conf"
+
+    def listens(self, words, environment, config):
+        """Where a server with these sources listens."""
+        pool = f"file:{self.server.pool},size=32MiB"
+        self.file.write_text(f"# a comment\n\npool = {pool}\n{config}")
+        env = {**os.environ, **environment}
+        process = subprocess.Popen([MARU, "serve", "--config", self.file, *words],
+                                   stdout=subprocess.PIPE, text=True, env=env)
+        said = [line for line in iter(process.stdout.readline, "")
+                if line.startswith("listening on ") and not process.terminate()]
+        self.assertEqual(process.wait(), 0)
+        process.stdout.close()
+        return said[0].removeprefix("listening on ").strip()
+
+    def test_precedence(self):
+        line, variable, file = (f"@{self.server.folder.name}-{i}" for i in range(3))
+        words, environment, config = ["--socket", line], {"MARU_SOCKET": variable}, \
+            f"socket = {file}\n"
+        self.assertEqual(self.listens(words, environment, config), line)
+        self.assertEqual(self.listens([], environment, config), variable)
+        self.assertEqual(self.listens([], {"MARU_SOCKET": ""}, config), file)
+
+    def test_wrong_lines_are_named(self):
+        for wrong, said in (("sokcet = x", "sokcet"), ("socket", "KEY = VALUE"),
+                            ("fresh = yes", "true or false"), ("eviction = random", "random"),
+                            ("socket = a\nsocket = b", "given twice"), ("config = x", "config"),
+                            ("[serve]", "KEY = VALUE")):
+            self.file.write_text(wrong + "\n")
+            done = maru("serve", "--config", self.file)
+            self.assertEqual(done.returncode, 2, (wrong, done.stderr))
+            self.assertIn(said, done.stderr)
+        self.file.write_text("\n# only\nwrong\n")
+        self.assertIn(f"{self.file}:3:", maru("serve", "--config", self.file).stderr)
+        self.assertEqual(maru("serve", "--config", "/no/such.conf").returncode, 1)
+
+    def test_several_pools_and_a_flag_in_a_file(self):
+        self.file.write_text(f"pool = file:{self.server.pool},size=32MiB\n"
+                             f"pool = file:{self.server.pool}.second,size=32MiB\n"
+                             f"fresh = false\nsocket = {self.server.socket}\n")
+        process = subprocess.Popen([MARU, "serve", "--json", "--config", self.file],
+                                   stdout=subprocess.PIPE, text=True)
+        told = json.loads(process.stdout.readline())
+        process.terminate()
+        self.assertEqual(process.wait(), 0)
+        process.stdout.close()
+        os.unlink(f"{self.server.pool}.second")
+        self.assertEqual([p["path"] for p in told["pools"]],
+                         [str(self.server.pool), f"{self.server.pool}.second"])
+        self.assertEqual(told["sockets"][0], str(self.server.socket))
+
+
+class Errors(unittest.TestCase):
+    def test_what_comes_later_says_what_to_use(self):
+        for words, instead in ((["top"], "maru stat"), (["serve", "--metrics", "x:1"], "maru stat"),
+                               (["serve", "--listen", "tcp://127.0.0.1:5555"], "--socket"),
+                               (["serve", "--rm-listen", "127.0.0.1:9850"], "--pool"),
+                               (["serve", "--pool", "dax:/dev/dax0.0"], "shm:"),
+                               (["serve", "--pool", "fsdax:/mnt,size=1GiB"], "file:"),
+                               (["serve", "--pool", "numa:0,size=1GiB"], "shm:"),
+                               (["stat", "--server", "tcp://localhost:5555"], "@NAME")):
+            done = maru(*words)
+            self.assertEqual(done.returncode, 2, (words, done.stderr))
+            self.assertIn("this version", done.stderr)
+            self.assertIn(instead, done.stderr)
+
+    def test_each_command_without_a_server_is_exit_code_3(self):
+        for words in (["put", "k", "/etc/hostname"], ["get", "k"], ["exists", "k"], ["rm", "k"],
+                      ["unpin", "k"], ["ls"], ["stat"], ["stat", "--clients"], ["audit"]):
+            done = maru(*words, "--server", "/tmp/no-such.sock")
+            self.assertEqual(done.returncode, 3, (words, done.stderr))
+            self.assertIn("/tmp/no-such.sock", done.stderr)
+            as_json = maru(*words, "--server", "/tmp/no-such.sock", "--json")
+            error = json.loads(as_json.stderr)
+            self.assertEqual((error["error"], error["exit_code"], as_json.stdout),
+                             ("Unavailable", 3, ""))
+
+    def test_usage_errors_are_json_too(self):
+        for words in (["put", "k", "--json"], ["ls", "--json", "--limit", "many"],
+                      ["serve", "--json", "--pool", "tape:x"], ["no-such", "--json"],
+                      ["pool", "init", "/tmp/x", "--size", "1KiB", "--json"]):
+            done = maru(*words)
+            self.assertEqual(done.returncode, 2, (words, done.stderr))
+            self.assertEqual(json.loads(done.stderr)["error"], "InvalidArgument")
+
+    def test_wrong_values_name_flag_and_value(self):
+        for words, said in ((["demo", "--instances", "1"], ("--instances", "1", "2 to 64")),
+                            (["demo", "--page-size", "12 parsecs"], ("--page-size", "12 parsecs")),
+                            (["ls", "--limit", "-1"], ("-1",)),
+                            (["stat", "--clients", "--regions"], ("--clients", "--regions")),
+                            (["serve", "--log-level", "loud"], ("loud", "warning")),
+                            (["serve", "--pool", "shm:size=1MiB"], ("32 MiB",)),
+                            (["serve", "--pool", "shm:a/b,size=1GiB"], ("a/b",)),
+                            (["serve", "--pool", "file:size=1GiB"], ("path",)),
+                            (["serve", "--fresh", "--pool", "shm:maru-none"], ("--fresh", "size")),
+                            (["serve", "--socket", ""], ("empty",)),
+                            (["serve", "--socket", "@"], ("empty",)),
+                            (["serve", "--socket", "x" * 200], ("200 bytes", "107")),
+                            (["replay", "/no/such/trace"], ("/no/such/trace",)),
+                            (["pool", "init", "/tmp/x"], ("--size",))):
+            words = [*words, *(() if words[0] != "stat" else ("--server", "/tmp/no-such.sock"))]
+            done = maru(*words)
+            self.assertIn(done.returncode, (1, 2) if words[0] == "replay" else (2, 3), done.stderr)
+            for word in said if done.returncode != 3 else ():
+                self.assertIn(word, done.stderr)
+
+
+class Formats(unittest.TestCase):
+    """A command prints each format, and its page names the command."""
+
+    def setUp(self):
+        self.server = Server(MARU).start()
+        self.addCleanup(self.server.__exit__)
+        self.server.run("put", "--namespace", "space", "--", "a key", "-", data=b"x" * 5000)
+        listed = json.loads(self.server.run("ls", "--json", "--namespace", "space").stdout)
+        self.record = listed["record"]
+
+    def dump(self, part):
+        done = maru("pool", "dump", self.server.pool, part, "--json")
+        self.assertEqual(done.returncode, 0, (part, done.stderr))
+        shown = json.loads(done.stdout)
+        with open(self.server.pool, "rb") as pool:
+            pool.seek(shown["offset_bytes"])
+            raw = pool.read(len(shown["bytes"]) // 2).hex()
+        if part != "root":
+            self.assertEqual(shown["bytes"], raw, part)
+        return "\n".join(shown["lines"]), bytes.fromhex(shown["bytes"])
+
+    def test_every_part(self):
+        lines, data = self.dump("superblock")
+        self.assertTrue(data.startswith(b"MARUDEV\0"))
+        self.assertIn("layout version: 1", lines)
+        self.assertIn("starts: 1", self.dump("root")[0])
+        self.assertIn("kind:", self.dump("region:0")[0])
+        self.assertIn("client id:", self.dump("client:0")[0])
+        lines, _ = self.dump(f"record:{self.record}")
+        self.assertIn("state: live", lines)
+        self.assertIn("length: 5000", lines)
+        home = re.search(r"home in the index: entry (\d+)", lines).group(1)
+        lines, data = self.dump(f"text:{self.record}")
+        self.assertEqual(data, b"spacea key")
+        self.assertIn('"a key"', lines)
+        self.assertIn(f"entry {home}: record {self.record}", self.dump(f"index:{home}")[0])
+
+    def test_lease_blocks_of_an_attached_client(self):
+        trace = self.server.folder / "trace.jsonl"
+        trace.write_text('{"hash_ids": [1]}\n')
+        with subprocess.Popen([MARU, "get", "k"], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL):
+            pass
+        slots = [maru("pool", "dump", self.server.pool, f"leases:{slot}") for slot in range(2)]
+        for done in slots:
+            self.assertIn(done.returncode, (0, 1), done.stderr)
+            if done.returncode == 0:
+                self.assertIn("slots high:", done.stdout)
+
+    def test_wrong_parts(self):
+        for part, code in (("record", 2), ("record:x", 2), ("superblock:1", 2), ("soul", 2),
+                           ("record:4294967295", 1), ("record:0", 1), ("region:99999999", 1),
+                           ("client:1024", 1), ("index:99999999999", 1), ("text:2000000000", 1),
+                           ("leases:1023", 1)):
+            done = maru("pool", "dump", self.server.pool, part)
+            self.assertEqual(done.returncode, code, (part, done.stderr))
+        self.assertEqual(maru("pool", "dump", "/etc/passwd", "superblock").returncode, 4)
+        self.assertEqual(maru("pool", "dump", "/no/such", "superblock").returncode, 1)
+
+    def frame(self, text, *words):
+        return subprocess.run([MARU, "frame", "-", *words], input=text, capture_output=True)
+
+    def test_frames(self):
+        ping = b"4d415255 0b00 0000 00000000 00000000 0100000000000000 0000000000000000\n"
+        done = self.frame(ping)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(b"ping request (11)", done.stdout)
+        self.assertEqual(self.frame(bytes.fromhex(ping.decode())).stdout, done.stdout)
+        shown = json.loads(self.frame(ping, "--json").stdout)
+        self.assertIn("request_number: 1", shown["lines"])
+        for wrong, code in ((b"", 4), (b"4d4152", 4), (b"4d4", 2), (b"xyz", 2),
+                            (ping.replace(b"0b00", b"6300"), 4),
+                            (ping.replace(b"0000 00000000 0", b"0000 01000000 0"), 4)):
+            self.assertEqual(self.frame(wrong).returncode, code, wrong)
+
+    def test_the_worked_examples_of_the_format_page(self):
+        page = (SOURCE / "docs" / "formats" / "frame.md").read_text()
+        examples = re.findall(r"```dump (\S+)\n(.*?)```", page, re.DOTALL)
+        self.assertGreater(len(examples), 5)
+        for name, lines in examples:
+            text = "".join(re.sub(r"^[0-9a-f]+:|;.*$", "", line) for line in lines.splitlines())
+            done = self.frame(text.encode())
+            self.assertEqual(done.returncode, 0, (name, done.stderr))
+            self.assertIn(b"message: ", done.stdout)
+
+    def test_each_page_names_its_command(self):
+        for page in (SOURCE / "docs" / "formats").glob("*.md"):
+            wanted = "`maru frame" if page.name == "frame.md" else "`maru pool dump"
+            self.assertIn(wanted, page.read_text(), page.name)
+
+
+if __name__ == "__main__":
+    unittest.main()
