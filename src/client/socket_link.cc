@@ -24,6 +24,18 @@ Status SocketLink::Lost(Status status) {
   return status;
 }
 
+Status SocketLink::ByTheServer(const Status& status) const {
+  switch (status.code()) {
+    case StatusCode::kUnavailable:
+      return Unavailable("the server at " + socket_path_ +
+                         " has closed the connection: it has ended, or its log says why");
+    case StatusCode::kDeadlineExceeded:
+      return DeadlineExceeded("the server at " + socket_path_ + " did not answer within " +
+                              std::to_string(timeout_ms_) + " ms: it is stopped or busy");
+    default: return status;
+  }
+}
+
 void SocketLink::Disconnect() {
   connected_.store(false, std::memory_order_relaxed);
   socket_.Close();
@@ -41,10 +53,10 @@ Status SocketLink::RoundTrip(const wire::Request& request, std::vector<os::Uniqu
   MARU_ASSIGN_OR_RETURN(const size_t bytes,
                         wire::EncodeRequest(request, number, Epoch(epoch_), outgoing_));
   Status written = socket_.Send({outgoing_.data(), bytes});
-  if (!written.ok()) return Lost(std::move(written));
+  if (!written.ok()) return Lost(ByTheServer(written));
   *sent = Sent::kMaybe;
   const Result<size_t> size = socket_.Receive(incoming_, descriptors);
-  if (!size.ok()) return Lost(size.status());
+  if (!size.ok()) return Lost(ByTheServer(size.status()));
   layout::FrameHeader header;
   Status decoded = decoder_.DecodeReply({incoming_.data(), *size}, &header, server_status, reply);
   if (!decoded.ok()) return Lost(std::move(decoded));

@@ -37,6 +37,8 @@ class SocketLink final : public handler::Link, private ForkAware {
   Status RoundTrip(const wire::Request& request, std::vector<os::UniqueFd>* descriptors,
                    Status* server_status, wire::Reply* reply, Sent* sent);
   Status Lost(Status status);
+  // The socket's status, told of the server.
+  Status ByTheServer(const Status& status) const;
   // Who listens there, by the kernel's word: anybody may bind an abstract name, or a path in /tmp,
   // that is free.
   Status CheckServer() const;

@@ -97,13 +97,26 @@ Result<uint32_t> DrawBase(std::span<const uint32_t> in_use) {
   return choices[drawn % choices.size()];
 }
 
+// OK: the file system has room for a pool of that size, when the former file there has gone. Asked
+// before that goes, so that a pool is not dropped for one that cannot be made.
+Status CheckRoom(const std::string& path, uint64_t pool_bytes, const os::File& former) {
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  MARU_ASSIGN_OR_RETURN(const uint64_t free_now, os::FreeSpaceBytes(folder));
+  uint64_t free_then = free_now;
+  if (former.valid()) {
+    MARU_ASSIGN_OR_RETURN(const os::FileFacts facts, former.Facts());
+    free_then += facts.reserved_bytes;
+  }
+  if (pool_bytes <= free_then && layout::kHeadBytes <= free_now) return OkStatus();
+  return ResourceExhausted(Concat("pool ", path, ": ", FormatSize(pool_bytes), " wanted, ",
+                                  FormatSize(free_then), " free there",
+                                  former.valid() ? " without the pool that it replaces" : "",
+                                  "; free some or ask for less"));
+}
+
 // REQUIRES: `file` is new and empty.
 Status Fill(const os::File& file, const layout::Superblock& block) {
-  MARU_ASSIGN_OR_RETURN(const uint64_t free_bytes, os::FreeSpaceBytes(file.name()));
-  if (block.pool_bytes > free_bytes) {
-    return ResourceExhausted(Concat("pool ", file.name(), ": ", FormatSize(block.pool_bytes),
-                                    " wanted, ", FormatSize(free_bytes), " free there"));
-  }
   MARU_RETURN_IF_ERROR(file.GrowTo(block.pool_bytes));
   MARU_RETURN_IF_ERROR(file.Reserve(0, layout::kHeadBytes));
   MARU_RETURN_IF_ERROR(file.WriteAt(std::as_bytes(std::span(&kTableWordAtInit, 1)),
@@ -169,6 +182,9 @@ Result<layout::Superblock> InitPool(const std::string& path, uint64_t pool_bytes
     MARU_RETURN_IF_ERROR(CheckKind(path, kind));
     MARU_ASSIGN_OR_RETURN(former, os::File::Open(path, os::Access::kReadWrite));
     MARU_RETURN_IF_ERROR(CheckReplaceable(path, former, options.existing));
+  }
+  MARU_RETURN_IF_ERROR(CheckRoom(path, pool_bytes, former));
+  if (former.valid()) {
     MARU_RETURN_IF_ERROR(os::RemoveFile(path));
     MARU_PUBLICATION_POINT("init:removed");
   }

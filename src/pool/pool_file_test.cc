@@ -152,6 +152,16 @@ TEST_F(PoolFileTest, APoolLargerThanItsFileSystemIsRefusedAndLeavesNothing) {
   EXPECT_NE(access(path_.c_str(), F_OK), 0);
 }
 
+TEST_F(PoolFileTest, APoolIsNotDroppedForOneThatHasNoRoom) {
+  const layout::Superblock first = Init();
+  const Result<layout::Superblock> made =
+      InitPool(path_, layout::kPoolBytesMax, {.existing = Existing::kReplace});
+  EXPECT_EQ(made.status().code(), StatusCode::kResourceExhausted);
+  const auto backing = FileBacking::OpenForServing(path_);
+  ASSERT_TRUE(backing.ok()) << backing.status().ToString();
+  EXPECT_EQ(std::memcmp((*backing)->base(), &first, sizeof(first)), 0);
+}
+
 TEST_F(PoolFileTest, APoolIsReplacedOnlyWhenAsked) {
   const layout::Superblock first = Init();
   ExpectInitRefused(Existing::kRefuse, StatusCode::kAlreadyExists, "is a pool already; --force");

@@ -32,6 +32,7 @@ Status ParseParts(std::string_view text, std::string_view parts, std::string* na
     const std::string_view part = parts.substr(0, comma);
     parts = comma == std::string_view::npos ? std::string_view() : parts.substr(comma + 1);
     if (part.starts_with("size=")) {
+      if (spec->create_bytes != 0) return Wrong(text, "size= is given twice");
       const Result<uint64_t> size = ParseSize(part.substr(5));
       if (!size.ok()) return Wrong(text, size.status().message());
       if (*size < layout::kPoolBytesMin || *size > layout::kPoolBytesMax) {
