@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import select
+import signal
 import subprocess
 import sys
 import unittest
@@ -131,6 +132,45 @@ class Errors(unittest.TestCase):
         self.assertEqual(done.returncode, 3)
         self.assertIn("/tmp/no-such.sock", done.stderr)
         self.assertIn("maru serve", done.stderr)
+
+    def test_a_server_that_stands_still_or_ends_in_mid_call_is_exit_code_3_and_named(self):
+        with Server(MARU) as server:
+            server.process.send_signal(signal.SIGSTOP)
+            done = server.run("ls")
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn(f"{server.socket} did not answer", done.stderr.decode())
+            # Connected or not, it hears nothing but the end.
+            waiting = subprocess.Popen(server.command("ls", "--server", server.socket),
+                                       stderr=subprocess.PIPE, text=True)
+            server.kill()
+            error = waiting.communicate()[1]
+            self.assertEqual(waiting.returncode, 3, error)
+            self.assertIn(str(server.socket), error)
+
+    def test_a_block_over_the_page_size_is_refused_by_it(self):
+        with Server(MARU) as server:
+            done = server.run("put", "k", "/dev/zero", "--page-size", "64KiB")
+            self.assertEqual(done.returncode, 2)
+            for word in (b"/dev/zero", b"64 KiB", b"--page-size"):
+                self.assertIn(word, done.stderr)
+
+    def test_clients_do_not_keep_a_server_from_stopping(self):
+        with Server(MARU) as server:
+            trace = server.folder / "trace.jsonl"
+            trace.write_text('{"hash_ids": [1]}\n')
+            # It attaches, stores a mark, and waits for its other instance for ever.
+            waiting = subprocess.Popen(server.command(
+                "replay-instance", "--server", server.socket, "--trace", trace, "--instances", "2",
+                "--races", "1"), stderr=subprocess.DEVNULL)
+            while server.run("exists", "race/0/ready/0").returncode != 0:
+                self.assertIsNone(waiting.poll())
+            self.assertEqual(server.stop(), 0)
+            waiting.kill()
+            waiting.wait()
+            checked = subprocess.run([MARU, "pool", "check", server.pool], capture_output=True)
+            self.assertIn(b"closed in order: yes", checked.stdout)
+            server.start()
+            self.assertEqual(server.run("exists", "race/0/ready/0").returncode, 0)
 
     def test_wrong_words_are_exit_code_2(self):
         for words in (["no-such-command"], ["put", "k"], ["serve", "--eviction", "random"],

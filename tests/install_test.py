@@ -65,6 +65,9 @@ def main():
             sys.exit(f"the program said: {said}, the server has: {found}")
         if shown != "OK\n" or kept != b"a block":
             sys.exit(f"README's example said: {shown}, the server has: {kept}")
+        version = run(prefix / "bin" / "maru", "--version")
+        if not re.fullmatch(r"maru \d+\.\d+\.\d+\n", version):
+            sys.exit(f"the installed command said: {version}")
         library = next(prefix.rglob("libmaru.so.0"))
         foreign = foreign_symbols(library)
         if foreign:

@@ -137,6 +137,14 @@ int Main(int argc, char** argv) {
     Note(app.help());
     return static_cast<int>(Exit::kUsage);
   }
+  const std::string_view first = argv[1];
+  const bool known =
+      !app.get_subcommands([&](const CLI::App* sub) { return sub->get_name() == first; }).empty();
+  if (!first.starts_with('-') && !known) {
+    return Fail(
+        InvalidArgument("there is no command \"" + std::string(first) + "\"; see maru --help"),
+        AsksForJson(argc, argv));
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

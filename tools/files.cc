@@ -23,7 +23,8 @@ Result<std::string> ReadAll(const std::string& path, uint64_t bytes_max) {
   if (!standard) std::fclose(file);
   if (error != 0) return os::ErrnoStatus(error, "read", path);
   if (bytes.size() <= bytes_max) return bytes;
-  return InvalidArgument("the input " + path + " has more than " + FormatSize(bytes_max));
+  return InvalidArgument("the input " + path + " has more than " + FormatSize(bytes_max) +
+                         ", the most that is read");
 }
 
 Status WriteAll(const std::string& path, std::span<const std::byte> bytes) {

@@ -31,7 +31,8 @@ constexpr OptionRow kPutOptions[] = {
     {"namespace", "NAME", "", "Keys of this namespace", Takes::kOne},
     {"page-size", "SIZE", "", "Page size; default: the file's size, in whole 4 KiB", Takes::kOne},
 };
-constexpr uint64_t kPutBytesMax = 16 * kGiB;
+// Without --page-size: so much is read before it is asked for on purpose.
+constexpr uint64_t kPutBytesMax = kGiB;
 constexpr PositionalRow kPutPositionals[] = {
     {"KEY", "The key", Takes::kOne},
     {"FILE", "What to store; - is standard input", Takes::kOne},
@@ -39,24 +40,32 @@ constexpr PositionalRow kPutPositionals[] = {
 
 Result<Exit> RunPut(const Arguments& arguments) {
   const std::string key = arguments.Get("KEY");
-  MARU_ASSIGN_OR_RETURN(const std::string bytes, ReadAll(arguments.Get("FILE"), kPutBytesMax));
   ClientOptions options = OptionsFor(arguments);
-  constexpr uint64_t kGrain = 4096;
-  options.page_bytes = std::max<uint64_t>(kGrain, (bytes.size() + kGrain - 1) / kGrain * kGrain);
+  options.page_bytes = kPutBytesMax;
   if (arguments.Has("page-size")) {
     MARU_ASSIGN_OR_RETURN(options.page_bytes, arguments.Size("page-size"));
   }
+  const Result<std::string> bytes = ReadAll(arguments.Get("FILE"), options.page_bytes);
+  if (bytes.status().code() == StatusCode::kInvalidArgument) {
+    return InvalidArgument(std::string(bytes.status().message()) +
+                           "; a larger --page-size admits more");
+  }
+  MARU_RETURN_IF_ERROR(bytes.status());
+  if (!arguments.Has("page-size")) {
+    constexpr uint64_t kGrain = 4096;
+    options.page_bytes = std::max<uint64_t>(kGrain, (bytes->size() + kGrain - 1) / kGrain * kGrain);
+  }
   MARU_ASSIGN_OR_RETURN(const auto client, ConnectTo(arguments, options));
-  MARU_ASSIGN_OR_RETURN(const bool stored, client->Put(key, std::as_bytes(std::span(bytes))));
+  MARU_ASSIGN_OR_RETURN(const bool stored, client->Put(key, std::as_bytes(std::span(*bytes))));
   if (!stored) return Unavailable("the store's outcome is unknown: ask with `maru exists`");
   const bool duplicate = client->statistics().duplicates != 0;
   if (arguments.json()) {
     PrintLine("{\"stored\": true, \"existed\": " + std::string(duplicate ? "true" : "false") +
-              ", \"bytes\": " + std::to_string(bytes.size()) + "}");
+              ", \"bytes\": " + std::to_string(bytes->size()) + "}");
   } else {
     PrintLine(duplicate
                   ? "there already: " + Printable(key)
-                  : "stored " + Printable(key) + ", " + std::to_string(bytes.size()) + " bytes");
+                  : "stored " + Printable(key) + ", " + std::to_string(bytes->size()) + " bytes");
   }
   return Exit::kDone;
 }
@@ -72,15 +81,18 @@ constexpr PositionalRow kOneKey[] = {{"KEY", "The key", Takes::kOne}};
 
 Result<Exit> RunGet(const Arguments& arguments) {
   const std::string key = arguments.Get("KEY");
+  const std::string path = arguments.Get("output");
+  if (arguments.json() && path == "-") {
+    return InvalidArgument("--json needs --output FILE: standard output has the bytes otherwise");
+  }
   MARU_ASSIGN_OR_RETURN(const auto client, ConnectTo(arguments, OptionsFor(arguments)));
   MARU_ASSIGN_OR_RETURN(const View view,
                         client->Retrieve(key, arguments.Has("verify") ? Verification::kChecksum
                                                                       : Verification::kNone));
   if (!view) return NotFound("there is no key " + Printable(key));
   const auto bytes = view.bytes();
-  const std::string path = arguments.Get("output");
   MARU_RETURN_IF_ERROR(WriteAll(path, bytes));
-  if (arguments.json() && path != "-") {
+  if (arguments.json()) {
     PrintLine("{\"bytes\": " + std::to_string(bytes.size()) +
               ", \"region_id\": " + std::to_string(view.region_id()) +
               ", \"page_index\": " + std::to_string(view.page_index()) + "}");
@@ -226,7 +238,12 @@ extern const Command kUnpin = {"unpin",
                                kNamespaceOnly,
                                kKeys,
                                &RunUnpin};
-extern const Command kList = {"ls",         "List keys", "Example: maru ls --prefix model- --long",
-                              kListOptions, {},          &RunList};
+extern const Command kList = {"ls",
+                              "List keys",
+                              "With --json there is a line for each key.\n"
+                              "Example: maru ls --prefix model- --long",
+                              kListOptions,
+                              {},
+                              &RunList};
 
 }  // namespace maru::tools

@@ -26,7 +26,10 @@ constexpr OptionRow kOptions[] = {
     {"page-size", "SIZE", "16KiB", "Bytes of one block", Takes::kOne},
     {"requests", "N", "0", "At most N requests of the trace; 0: all", Takes::kOne},
     {"namespace", "NAME", "", "Keys of this namespace", Takes::kOne},
-    {"pool", "SPEC", "", "Start a private server on this pool instead of using a running one",
+    {"pool-size", "SIZE", "",
+     "Start a private server with so much shared memory instead of using a running one",
+     Takes::kOne},
+    {"pool", "SPEC", "", "Start a private server on this pool, as in maru serve; it stays",
      Takes::kOne},
     {"races", "N", "0", "Register races to force first, between all instances", Takes::kOne},
 };
@@ -262,8 +265,15 @@ Result<Exit> Replay(const Arguments& arguments) {
   spec.name_space = arguments.Get("namespace");
   MARU_ASSIGN_OR_RETURN(const std::vector<TraceRequest> trace, ReadTrace(spec.trace));
   std::unique_ptr<PrivateServer> server;
-  if (arguments.Has("pool")) {
-    MARU_ASSIGN_OR_RETURN(server, PrivateServer::Start(arguments.Get("pool")));
+  if (arguments.Has("pool") && arguments.Has("pool-size")) {
+    return InvalidArgument("--pool and --pool-size: one of them names the private server's pool");
+  }
+  if (arguments.Has("pool") || arguments.Has("pool-size")) {
+    uint64_t bytes = 0;
+    if (arguments.Has("pool-size")) {
+      MARU_ASSIGN_OR_RETURN(bytes, arguments.Size("pool-size"));
+    }
+    MARU_ASSIGN_OR_RETURN(server, PrivateServer::Start(arguments.Get("pool"), bytes));
     spec.socket = server->socket_path();
   } else {
     MARU_ASSIGN_OR_RETURN(spec.socket, SocketOf(arguments));
@@ -285,7 +295,7 @@ extern const Command kReplay = {
     "Each instance is a process; request i goes to instance i % N. Blocks that are there are read\n"
     "in place and verified, the others are stored. Exit code 4 when a byte was wrong or a page\n"
     "leaked.\n"
-    "Example: maru replay trace.jsonl --instances 2 --page-size 16KiB --pool shm:demo,size=4GiB",
+    "Example: maru replay trace.jsonl --instances 2 --page-size 16KiB --pool-size 4GiB",
     kOptions,
     kPositionals,
     &Replay};

@@ -73,7 +73,7 @@ void PrintSummary(const Json& summary) {
   PrintLine("\nsince its start: " + Number(counters, "registered") + " registered, " +
             Number(counters, "duplicates") + " duplicates, " + Number(counters, "deleted") +
             " deleted, " + Number(counters, "evicted") + " evicted, " +
-            Number(counters, "clients_died") + " clients died");
+            Number(counters, "clients_died") + " clients gone");
 }
 
 void PrintClients(const Json& clients) {
