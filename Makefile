@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 CTEST_FLAGS ?=
 
-.PHONY: help setup build demo test fast bench lint lint-all fmt clean test-debian13 nightly
+.PHONY: help setup build configure everything demo test fast bench lint lint-all fmt clean test-debian13 nightly
 
 help:  ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | \
@@ -12,15 +12,21 @@ help:  ## Show this list
 setup:  ## Install the Debian packages needed (root or sudo)
 	@scripts/setup
 
-build: setup  ## Build everything in release mode; leaves build/maru
+build: configure  ## The command and the library in release mode; leaves build/maru
+	cmake --build --preset release -j $(JOBS) --target maru maru_shared
+	@ln -sf release/maru build/maru
+
+configure: setup
 	@mkdir -p build; cmake --preset release >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
+
+# Tests, benchmarks and all else as well.
+everything: build
 	cmake --build --preset release -j $(JOBS)
-	@if [ -e build/release/maru ]; then ln -sf release/maru build/maru; fi
 
 demo: build  ## Two instances share a KV cache between processes, on this machine
 	build/maru demo
 
-test: build  ## All tests and models, in release mode
+test: everything  ## All tests and models, in release mode
 	ctest --preset all -j $(JOBS) $(CTEST_FLAGS)
 
 fast: setup  ## Unit tests in debug mode, the quickest check while editing
@@ -28,7 +34,7 @@ fast: setup  ## Unit tests in debug mode, the quickest check while editing
 	cmake --build --preset dev -j $(JOBS)
 	ctest --preset fast -j $(JOBS) $(CTEST_FLAGS)
 
-bench: build  ## Rates of lookups, leases and stores in the catalogue, a million keys each
+bench: everything  ## Rates of lookups, leases and stores in the catalogue, a million keys each
 	build/release/bench/catalogue_bench --keys=1000000
 	build/release/bench/writer_bench --keys=1000000
 
@@ -50,5 +56,5 @@ clean:  ## Remove everything that was built
 test-debian13:  ## `make test` and `make demo` of this commit in a fresh Debian 13 (root)
 	scripts/debian13
 
-nightly: build  ## Long tests: big models, long simulations
+nightly: everything  ## Long tests: big models, long simulations
 	ctest --preset nightly -j $(JOBS) $(CTEST_FLAGS)
