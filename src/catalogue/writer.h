@@ -75,7 +75,7 @@ class Writer {
   // FREE or QUARANTINED -> GRANTED(client), generation + 1. False: the page is at its last
   // generation and became WORN instead.
   bool Grant(RecordNumber record, ClientSlot client, Generation* generation);
-  // GRANTED -> GRANTED, generation + 1 (duplicate, settle). False: WORN instead, the grant is over.
+  // GRANTED -> GRANTED, generation + 1 (duplicate, rejected, settle). False: WORN, no grant.
   bool Renew(RecordNumber record, Generation* generation);
   // GRANTED -> FREE.
   void GiveBack(RecordNumber record);

@@ -56,18 +56,18 @@ wire::RegisterReply::Item Registration::RegisterOne(Client* client,
   Stock* const stock = core_->GrantedStock(entry.page, *client);
   if (stock == nullptr) return AnswerStale(*client, entry);
   const RecordNumber record = entry.page.record;
-  const wire::RegisterReply::Item rejected{RegisterOutcome::kRejected, entry.page.generation};
   Counters& counters = core_->counters;
   if (entry.length_bytes > stock->PageBytes(record) || !catalogue::CheckKey(entry.key).ok()) {
     ++counters.rejected;
-    return rejected;
+    return AnswerStays(client, stock, record, RegisterOutcome::kRejected);
   }
 
   Core::Hit there;
   if (core_->Find(key, &there)) {
     there.stock->Hide(there.record);
     uses->push_back({there.stock, there.record});
-    return AnswerDuplicate(client, stock, record);
+    ++counters.duplicates;
+    return AnswerStays(client, stock, record, RegisterOutcome::kDuplicate);
   }
 
   const catalogue::Writer::Birth birth{entry.length_bytes, entry.checksum, client->id,
@@ -78,21 +78,20 @@ wire::RegisterReply::Item Registration::RegisterOne(Client* client,
   }
   if (!registered.ok()) {
     ++counters.rejected;
-    return rejected;
+    return AnswerStays(client, stock, record, RegisterOutcome::kRejected);
   }
   ++counters.registered;
   uses->push_back({stock, record});
   return {RegisterOutcome::kRegistered, entry.page.generation};
 }
 
-wire::RegisterReply::Item Registration::AnswerDuplicate(Client* client, Stock* stock,
-                                                        RecordNumber record) {
-  ++core_->counters.duplicates;
+wire::RegisterReply::Item Registration::AnswerStays(Client* client, Stock* stock,
+                                                    RecordNumber record, RegisterOutcome outcome) {
   // The new generation keeps a late repeat of this request from the page's next use. 0: the page is
   // worn and no longer the client's.
   Generation generation{0};
   stock->Renew(record, client, &generation);
-  return {RegisterOutcome::kDuplicate, generation};
+  return {outcome, generation};
 }
 
 wire::RegisterReply::Item Registration::AnswerStale(const Client& client,

@@ -33,7 +33,9 @@ class Registration {
                                         const catalogue::KeyRef& key, std::vector<Use>* uses);
   // For a page that is not granted to the client in that life.
   wire::RegisterReply::Item AnswerStale(const Client& client, const wire::RegisterEntry& entry);
-  wire::RegisterReply::Item AnswerDuplicate(Client* client, Stock* stock, RecordNumber record);
+  // Duplicate or rejected: the page stays with its client.
+  wire::RegisterReply::Item AnswerStays(Client* client, Stock* stock, RecordNumber record,
+                                        wire::RegisterOutcome outcome);
 
   Core* core_;
   Evictor* evictor_;

@@ -141,10 +141,14 @@ TEST(RegisterTest, WhatDoesNotFitIsRejectedAndThePageStays) {
   request.entries.push_back({pages[2], 4096, 0, longest});
   const auto reply = client.Ask<wire::RegisterReply>(request);
   EXPECT_EQ(reply.items[0].outcome, RegisterOutcome::kRejected);
-  EXPECT_EQ(reply.items[0].generation, pages[0].generation);
   EXPECT_EQ(reply.items[1].outcome, RegisterOutcome::kRejected);
   EXPECT_EQ(reply.items[2].outcome, RegisterOutcome::kRegistered);
-  EXPECT_EQ(client.GiveBack({pages[0], pages[1]}), 2u);
+  // As with a duplicate: the old request, read again, must not meet the page's next use.
+  EXPECT_EQ(reply.items[0].generation.value(), pages[0].generation.value() + 1);
+  EXPECT_EQ(client.GiveBack({pages[0], pages[1]}), 0u);
+  EXPECT_EQ(client.GiveBack({{pages[0].pool, pages[0].record, reply.items[0].generation},
+                             {pages[1].pool, pages[1].record, reply.items[1].generation}}),
+            2u);
   EXPECT_EQ(Offenders(host.engine()), "");
 }
 
@@ -188,11 +192,15 @@ TEST(RegisterTest, WithoutEvictionAKeyWithoutRoomIsRejected) {
     ASSERT_LT(registered, 1000u);
     page = client.Grant(512)[0];
   }
-  EXPECT_EQ(client.Register(LongKey(registered), page).outcome, RegisterOutcome::kRejected);
+  const auto rejected = client.Register(LongKey(registered), page);
+  EXPECT_EQ(rejected.outcome, RegisterOutcome::kRejected);
   EXPECT_EQ(host.State(page).state(), PageState::kGranted);
   for (uint64_t i = 0; i < registered; ++i) ASSERT_TRUE(client.Exists(LongKey(i)));
   client.Delete(LongKey(0));
-  EXPECT_EQ(client.Register(LongKey(registered), page).outcome, RegisterOutcome::kRegistered);
+  // The request that was answered, read once more, adds nothing now that there is room.
+  EXPECT_EQ(client.Register(LongKey(registered), page).outcome, RegisterOutcome::kStale);
+  const wire::PageRef again{page.pool, page.record, rejected.generation};
+  EXPECT_EQ(client.Register(LongKey(registered), again).outcome, RegisterOutcome::kRegistered);
   EXPECT_EQ(Offenders(host.engine()), "");
 }
 

@@ -197,17 +197,18 @@ void Handler::Impl::ApplyOutcome(const StoreItem& item, const wire::RegisterRepl
       *stored = Stored::kYes;
       return;
     case wire::RegisterOutcome::kDuplicate:
-      Add(counts_.duplicates);
-      *stored = Stored::kYes;
+    case wire::RegisterOutcome::kRejected:
+      if (outcome.outcome == wire::RegisterOutcome::kDuplicate) {
+        Add(counts_.duplicates);
+        *stored = Stored::kYes;
+      } else {
+        Add(counts_.failed);
+      }
       if (outcome.generation.value() == 0) {  // worn: this page has had its last life
         ledger_.Move(page.pool, entry, Holding::kNone);
         return;
       }
       entry.generation = outcome.generation;
-      ReturnToHand(page.pool, page.record, entry);
-      return;
-    case wire::RegisterOutcome::kRejected:
-      Add(counts_.failed);
       ReturnToHand(page.pool, page.record, entry);
       return;
     case wire::RegisterOutcome::kStale:

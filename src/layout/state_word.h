@@ -7,7 +7,7 @@
 //
 // client slot: of the client that the page is granted to while GRANTED, 0 otherwise.
 // generation: starts at 1, grows with each grant and with each answer that leaves a page with its
-// client (duplicate, settle); never reset (docs/memory_model.md says what each growth prevents).
+// client (duplicate, rejected, settle); never reset (docs/memory_model.md: what each prevents).
 #pragma once
 
 #include <cstdint>

@@ -127,7 +127,7 @@ enum class RegisterOutcome : uint8_t {
   kDuplicate =
       2,       // the key exists already; the page stays granted, with the generation in the reply
   kStale = 3,  // (page, generation) is not granted to this client: nothing changed
-  kRejected = 4,  // no room for the key in the catalogue; the page stays granted as it was
+  kRejected = 4,  // the key has no room or does not fit; the page stays granted, as with kDuplicate
 };
 struct RegisterReply {
   struct Item {
