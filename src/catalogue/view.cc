@@ -1,5 +1,7 @@
 #include "catalogue/view.h"
 
+#include "base/sequence_point.h"
+
 namespace maru::catalogue {
 
 const layout::RegionRecord* PoolView::Region(RegionSlot slot) const {
@@ -31,17 +33,12 @@ const layout::LeaseDirectory* PoolView::Leases(uint64_t unit_offset_bytes) const
   return At<layout::LeaseDirectory>(unit_offset_bytes);
 }
 
-bool PoolView::Page(RecordNumber record, PageExtent* out) const {
-  const layout::PageRecord* page = Record(record);
-  if (page == nullptr) return false;
-  // Acquire, with the release stores of Writer::BindRecords.
-  const uint64_t slot = page->region_slot.load(std::memory_order_acquire);
-  if (slot >= layout::kRegionSlotsMax) return false;
-  const layout::RegionRecord* region = Region(RegionSlot(static_cast<uint32_t>(slot)));
+bool PoolView::Pages(RegionSlot slot, PageRegion* out) const {
+  const layout::RegionRecord* region = Region(slot);
   if (region == nullptr) return false;
-
   // The word is stored last (release) when a region begins and first when it ends. It cannot end
-  // while the caller holds a page of it; else the second reading tells.
+  // while the caller holds a page of it. Who holds none reads the word again: a field of the slot's
+  // next region was stored (release) after the end of this one.
   const uint64_t word = region->word.load(std::memory_order_acquire);
   if (layout::RegionWord(word).kind() != layout::RegionKind::kPages) return false;
   const uint64_t offset = region->offset_bytes.load(std::memory_order_acquire);
@@ -49,6 +46,7 @@ bool PoolView::Page(RecordNumber record, PageExtent* out) const {
   const uint64_t page_bytes = region->page_bytes.load(std::memory_order_acquire);
   const uint64_t pages = region->pages.load(std::memory_order_acquire);
   const uint64_t region_id = region->region_id.load(std::memory_order_acquire);
+  MARU_SEQUENCE_POINT("region:copied");
   if (region->word.load(std::memory_order_seq_cst) != word) return false;
 
   if (!IsAligned(offset, layout::kUnitBytes) || !InBounds(offset, length)) return false;
@@ -56,16 +54,29 @@ bool PoolView::Page(RecordNumber record, PageExtent* out) const {
     return false;
   }
   if (layout::RegionPageCount(pages) > length / page_bytes) return false;
-  const uint32_t first_record = layout::RegionFirstRecord(pages);
-  if (record.value() < first_record) return false;
-  const uint32_t index = record.value() - first_record;
-  if (index >= layout::RegionPageCount(pages)) return false;
   if (region_id > layout::kRegionIdMax) return false;
+  *out = {offset,
+          length,
+          page_bytes,
+          layout::RegionPageCount(pages),
+          layout::RegionFirstRecord(pages),
+          static_cast<uint32_t>(region_id)};
+  return true;
+}
 
-  out->offset_bytes = offset + index * page_bytes;
-  out->page_bytes = page_bytes;
-  out->region_id = static_cast<uint32_t>(region_id);
-  out->page_index = index;
+bool PoolView::Page(RecordNumber record, PageExtent* out) const {
+  const layout::PageRecord* page = Record(record);
+  if (page == nullptr) return false;
+  // Acquire, with the release stores of Writer::BindRecords.
+  const uint64_t slot = page->region_slot.load(std::memory_order_acquire);
+  if (slot >= layout::kRegionSlotsMax) return false;
+  PageRegion region;
+  if (!Pages(RegionSlot(static_cast<uint32_t>(slot)), &region)) return false;
+  if (record.value() < region.first_record) return false;
+  const uint32_t index = record.value() - region.first_record;
+  if (index >= region.page_count) return false;
+  *out = {region.offset_bytes + index * region.page_bytes, region.page_bytes, region.region_id,
+          index};
   return true;
 }
 

@@ -51,6 +51,18 @@ class PoolView {
   const layout::ClientRecord* Client(ClientSlot slot) const;
   const layout::LeaseDirectory* Leases(uint64_t unit_offset_bytes) const;
 
+  // A region of pages: its words read together and checked. False when there is none in the slot,
+  // or it ended meanwhile, or its words do not make sense.
+  struct PageRegion {
+    uint64_t offset_bytes = 0;
+    uint64_t length_bytes = 0;
+    uint64_t page_bytes = 0;
+    uint32_t page_count = 0;
+    uint32_t first_record = 0;
+    uint32_t region_id = 0;
+  };
+  bool Pages(RegionSlot slot, PageRegion* out) const;
+
   // Where the page of a record lies, from the region's words. REQUIRES for a stable answer: a lease
   // or a grant is held. False when the words do not make sense (then the page is gone).
   struct PageExtent {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/sequence_point.h"
 #include "catalogue/test_pool.h"
 
 namespace maru::catalogue {
@@ -170,6 +171,22 @@ TEST_F(ViewTest, WordsThatMakeNoSenseHaveNoPage) {
     EXPECT_TRUE(HasPage(record));
   }
 }
+
+#if MARU_SEQUENCE_POINTS
+TEST_F(ViewTest, ARegionThatIsCutAnewWhileItIsReadIsNotThere) {
+  PoolView::PageRegion read;
+  ASSERT_TRUE(view().Pages(pages_.slot, &read));
+  EXPECT_EQ(read.first_record, kFirst.value());
+  EXPECT_EQ(read.page_count, kPages);
+  const uint64_t next_cut = region().word.load() + (uint64_t{1} << 32);
+  {
+    // The fields that were read may be of either region.
+    const ScopedHook cut_anew("region:copied", [&] { region().word.store(next_cut); });
+    EXPECT_FALSE(view().Pages(pages_.slot, &read));
+  }
+  EXPECT_TRUE(view().Pages(pages_.slot, &read));
+}
+#endif
 
 TEST_F(ViewTest, BoundsLeaveTheHeadOut) {
   EXPECT_FALSE(view().InBounds(0, 8));

@@ -74,19 +74,15 @@ Status OsPool::AddLeaseBlocks(std::span<const uint64_t> offsets) {
 
 bool OsPool::RegionOf(uint64_t offset_bytes, uint64_t length_bytes, uint64_t* region_offset_bytes,
                       uint64_t* region_length_bytes) const {
-  // Acquire, partner of the release store of a region's word: its fields are there.
+  // Acquire, with the release by which the server raises it before it publishes a region there.
   const uint64_t high = view_.root().region_slots_high.load(std::memory_order_acquire);
   for (uint64_t slot = 0; slot < std::min<uint64_t>(high, layout::kRegionSlotsMax); ++slot) {
-    const layout::RegionRecord* region = view_.Region(RegionSlot(static_cast<uint32_t>(slot)));
-    if (region == nullptr) return false;
-    const layout::RegionWord word(region->word.load(std::memory_order_acquire));
-    if (word.kind() != layout::RegionKind::kPages) continue;
-    const uint64_t start = region->offset_bytes.load(std::memory_order_acquire);
-    const uint64_t length = region->length_bytes.load(std::memory_order_acquire);
-    if (offset_bytes < start || !view_.InBounds(start, length)) continue;
-    if (offset_bytes + length_bytes > start + length) continue;
-    *region_offset_bytes = start;
-    *region_length_bytes = length;
+    catalogue::PoolView::PageRegion region;
+    if (!view_.Pages(RegionSlot(static_cast<uint32_t>(slot)), &region)) continue;
+    if (offset_bytes < region.offset_bytes) continue;
+    if (offset_bytes + length_bytes > region.offset_bytes + region.length_bytes) continue;
+    *region_offset_bytes = region.offset_bytes;
+    *region_length_bytes = region.length_bytes;
     return true;
   }
   return false;

@@ -15,17 +15,14 @@ namespace {
 // 64 MiB or more), so it is searched.
 bool RecordAt(const catalogue::PoolView& view, uint32_t region_id, uint32_t page_index,
               RecordNumber* record) {
-  // Acquire, partner of the release store of a region's word: its fields are there.
+  // Acquire, with the release by which the server raises it before it publishes a region there.
   const uint64_t high = view.root().region_slots_high.load(std::memory_order_acquire);
   for (uint64_t slot = 0; slot < std::min<uint64_t>(high, layout::kRegionSlotsMax); ++slot) {
-    const layout::RegionRecord* region = view.Region(RegionSlot(static_cast<uint32_t>(slot)));
-    if (region == nullptr) return false;
-    const layout::RegionWord word(region->word.load(std::memory_order_acquire));
-    if (word.kind() != layout::RegionKind::kPages) continue;
-    if (region->region_id.load(std::memory_order_acquire) != region_id) continue;
-    const uint64_t pages = region->pages.load(std::memory_order_acquire);
-    if (page_index >= layout::RegionPageCount(pages)) return false;
-    *record = RecordNumber(layout::RegionFirstRecord(pages) + page_index);
+    catalogue::PoolView::PageRegion region;
+    if (!view.Pages(RegionSlot(static_cast<uint32_t>(slot)), &region)) continue;
+    if (region.region_id != region_id) continue;
+    if (page_index >= region.page_count) return false;
+    *record = RecordNumber(region.first_record + page_index);
     return true;
   }
   return false;

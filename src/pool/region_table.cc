@@ -59,16 +59,17 @@ RegionSlot RegionTable::Publish(Region region) {
   MARU_CHECK(region.kind != layout::RegionKind::kNone);
   region.slot = TakeSlot();
   layout::RegionRecord& record = Record(region.slot);
-  // Relaxed: the release store of the word below carries them; readers load the word acquire.
-  constexpr auto kRelaxed = std::memory_order_relaxed;
-  record.offset_bytes.store(region.offset_bytes, kRelaxed);
-  record.length_bytes.store(region.length_bytes, kRelaxed);
-  record.page_bytes.store(region.page_bytes, kRelaxed);
+  // Release, with the acquire loads of PoolView::Pages: who meets a field of this region sees the
+  // end of the one that had the slot before, when it reads the word again.
+  constexpr auto kRelease = std::memory_order_release;
+  record.offset_bytes.store(region.offset_bytes, kRelease);
+  record.length_bytes.store(region.length_bytes, kRelease);
+  record.page_bytes.store(region.page_bytes, kRelease);
   record.pages.store(layout::PackRegionPages(region.page_count, region.first_record.value()),
-                     kRelaxed);
-  record.region_id.store(region.id.value(), kRelaxed);
-  record.owner.store(region.owner.value(), kRelaxed);
-  record.lease_deadline_unix_ns.store(0, kRelaxed);
+                     kRelease);
+  record.region_id.store(region.id.value(), kRelease);
+  record.owner.store(region.owner.value(), kRelease);
+  record.lease_deadline_unix_ns.store(0, kRelease);
   std::memset(record.instance_id, 0, sizeof(record.instance_id));
   std::memset(record.lease_id, 0, sizeof(record.lease_id));
   MARU_PUBLICATION_POINT("region:fields");
