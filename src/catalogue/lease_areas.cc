@@ -135,9 +135,9 @@ void LeaseAreas::DrainTouches(ClientSlot slot, const std::function<void(RecordNu
   Impl::Client& client = impl_->clients[slot.value()];
   if (client.blocks.empty()) return;
   const layout::LeaseHeader& header = impl_->Header(slot);
-  // Acquire, with the client's release store after the entry itself. An entry that is overwritten
-  // meanwhile is a later touch, which may be told twice: recency is a hint.
-  const uint64_t head = header.touch_head.load(std::memory_order_acquire);
+  // Relaxed, with Leases::Touch, which raises the head before it stores the entry: what is met
+  // there may be an older touch, or one that is told twice. Recency is a hint.
+  const uint64_t head = header.touch_head.load(std::memory_order_relaxed);
   uint64_t at = std::exchange(client.drained, head);
   if (head < at) return;  // not a counter any more
   if (head - at > kTouchRingEntries) at = head - kTouchRingEntries;
@@ -153,11 +153,12 @@ LeaseAreas::Counts LeaseAreas::ReadCounts(ClientSlot slot) const {
   Counts counts;
   if (impl_->clients[slot.value()].blocks.empty()) return counts;
   const layout::LeaseHeader& header = impl_->Header(slot);
-  // Relaxed: figures that stand beside each other for people and for audit at rest.
+  // The request first. Acquire, with the release of Leases::Publish: the counts below are those
+  // after it or later ones, never earlier ones, so that audit compares them for what they are.
+  counts.last_request = header.last_request.load(std::memory_order_acquire);
   counts.free_pages = header.free_pages.load(std::memory_order_relaxed);
   counts.pending_pages = header.pending_pages.load(std::memory_order_relaxed);
   counts.held_pages = header.held_pages.load(std::memory_order_relaxed);
-  counts.last_request = header.last_request.load(std::memory_order_relaxed);
   impl_->VisitSlots(slot,
                     [&counts](SlotWord word) { ++(word.pinned() ? counts.pins : counts.leases); });
   return counts;

@@ -246,7 +246,7 @@ void Leases::Impl::Touch(RecordNumber record) {
 
 void Leases::Impl::Publish(const Counts& counts) {
   if (inert()) return;
-  // Relaxed, with LeaseAreas::ReadCounts: an audit reads them while the client is still.
+  // Relaxed, with LeaseAreas::ReadCounts: last_request carries them.
   header_->free_pages.store(counts.free_pages, std::memory_order_relaxed);
   header_->pending_pages.store(counts.pending_pages, std::memory_order_relaxed);
   header_->held_pages.store(counts.held_pages, std::memory_order_relaxed);
