@@ -54,7 +54,7 @@ again:
   load(0, TABLES, TABLES_LOAD, w);
 #ifdef FULL_POOL
   if
-  :: CUR(w) == NO_ROOM -> goto ask
+  :: CUR(w) == NO_ROOM -> goto probed
   :: else
   fi;
 #endif
@@ -104,10 +104,19 @@ next_table:
     :: else
     fi
   }
+#ifdef FULL_POOL
+probed:
+#endif
 #ifndef KO_SECOND_READ
   load(0, TABLES, ORDERED, w2);
   if
   :: TABLES_DIFFER(w, w2) -> goto retry
+  :: else
+  fi;
+#endif
+#if defined(FULL_POOL) && !defined(KO_NO_TABLE_ASK)
+  if
+  :: CUR(w) == NO_ROOM -> goto ask
   :: else
   fi;
 #endif

@@ -180,12 +180,18 @@ inline recover(r) {
 
 inline rebuild() {
 #ifdef FULL_POOL
-  /* No third room: readers are told that there is no table, and ask the server. */
+  /* No third room: readers are told that there is no table, and ask the server. Then either room
+   * may be used, also by a server that starts after a crash from here. */
+#ifndef KO_NO_TABLE_WORD
   if
   :: NOW_CUR != NO_ROOM ->
-     t = NOW_CUR;
      put(TABLES, TABLE_WORD(SEQ_AT_RESTART, NO_ROOM, NO_ROOM), TABLES_STORE)
-  :: else -> t = 0
+  :: else
+  fi;
+#endif
+  if
+  :: t = 0
+  :: t = 1
   fi;
 #elif defined(KO_RESTART_ROOM_CURRENT)
   t = NOW_CUR;

@@ -1,5 +1,7 @@
 /* messages.pml: one client, one server and somebody else, over connections that lose, delay and
- * repeat requests: grant, register, give-back, free, settle; time-outs, reconnects, crashes.
+ * repeat requests: grant, register, give-back, free, settle; time-outs, reconnects, crashes. With
+ * RECALL the server asks for pages back, with CUTS a region of free pages ends and is cut anew, with
+ * REJECTS a register may find no room (catalogue full, quota used up).
  *
  * The network keeps every request ever sent, and the server may read any of them at any time and
  * any number of times: losing is never reading, delay is reading late. Order inside a connection is
@@ -23,18 +25,25 @@
 #define CRASHES 1
 #endif
 
+#ifndef CUTS
+#define CUTS 0 /* regions cut anew */
+#endif
+
 #include "common/claims.pml"
 
 mtype:record = { FREE, GRANTED, GRANTED_OTHER, LIVE, LIVE_OTHER, WORN };
 mtype:page = { NONE, HELD, STORING, STORED };
 mtype:link = { IDLE, WAIT, LOST, SETTLING };
 mtype:request = { NOTHING, GRANT, REGISTER, BACK };
-mtype:outcome = { NO_REPLY, GOT, FULL, ADDED, DUPLICATE, STALE, DONE, SETTLED };
+mtype:outcome = { NO_REPLY, GOT, FULL, ADDED, DUPLICATE, REJECTED, STALE, DONE, SETTLED };
 
 /* The catalogue: survives the server. */
 mtype:record state[PAGES] = FREE;
 byte gen[PAGES]; /* 0: never granted yet */
 byte epoch;
+#ifdef RECALL
+bool recalled; /* the server's mark in the client's lease area: it wants pages back */
+#endif
 #if PAGES == 1
 bool elsewhere; /* K is live on a page that this model does not follow */
 #endif
@@ -70,7 +79,7 @@ bit wrong_answer; /* of a store */
 /* For the claims only. */
 bool was_in, was_out; /* K was in, was out of the pool at some moment of this store */
 bool late[PAGES];     /* granted after the last settle that the server answered */
-byte crashes;
+byte crashes, cuts;
 
 #define IS_LIVE(p) (state[p] == LIVE || state[p] == LIVE_OTHER)
 #if PAGES == 2
@@ -114,15 +123,17 @@ inline check() {
 }
 
 inline forget_reply() {
-#ifndef KO_REPLY_MATCH
+#ifdef KO_REPLY_MATCH
+  skip
+#else
   reply = NO_REPLY;
-#endif
   reply_page = 0;
   reply_gen[0] = 0;
 #if PAGES == 2
   reply_gen[1] = 0;
 #endif
   reply_key = false
+#endif
 }
 
 #include "messages_server.pml"

@@ -41,6 +41,12 @@ inline receive() {
      store_returns(true);
      take(p, reply_gen[p]);
      stop_waiting(IDLE)
+#ifdef REJECTS
+  :: reply == REJECTED && ask == REGISTER ->
+     store_returns(false);
+     take(p, reply_gen[p]);
+     stop_waiting(IDLE)
+#endif
   :: reply == STALE && ask == REGISTER -> stop_waiting(LOST)
   :: reply == DONE && ask == BACK -> stop_waiting(IDLE)
   :: else
@@ -102,6 +108,26 @@ end:
        p = 0;
        check()
      }
+#ifdef RECALL
+     /* Answers a recall with a page that lies idle: not one that the caller writes into, and none
+      * before a settle is answered. */
+  :: atomic {
+       conn == IDLE && recalled ->
+       recalled = false;
+       pick_page(p);
+       if
+       :: mine[p] == HELD ->
+          back_sent[p] = back_sent[p] | (1 << mine_gen[p]);
+          wait_for(BACK, p, mine_gen[p]);
+#ifndef KO_RECALL_IN_USE
+          take(p, 0)
+#endif
+       :: else
+       fi;
+       p = 0;
+       check()
+     }
+#endif
   :: atomic { conn == WAIT && reply != NO_REPLY -> receive(); check() }
   :: atomic { conn == SETTLING && reply == SETTLED -> receive_settled(); check() }
      /* Disconnect or time-out. */

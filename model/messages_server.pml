@@ -45,6 +45,13 @@ inline serve_register(p, g) {
 #ifndef KO_DUPLICATE_GENERATION
      grow(p)
 #endif
+#ifdef REJECTS
+  :: state[p] == GRANTED && gen[p] == g && !KEY_IN ->
+     verdict = REJECTED;
+#ifndef KO_REJECT_GENERATION
+     grow(p)
+#endif
+#endif
   :: state[p] == GRANTED && gen[p] == g && !KEY_IN ->
      NEVER(late_effect, mine[p] != STORING || mine_gen[p] != g);
      verdict = ADDED;
@@ -192,6 +199,28 @@ end:
        check()
      }
   :: atomic { crashes < CRASHES -> crash(); check() }
+#ifdef RECALL
+  :: atomic { !recalled -> recalled = true }
+#ifdef KO_RECALL_TAKES
+  :: atomic { recalled && state[0] == GRANTED -> state[0] = FREE; check() }
+#endif
+#endif
+#if CUTS > 0
+     /* The page's region ends and its record serves in another: generations go on. */
+  :: atomic {
+       pick_page(p);
+       if
+       :: cuts < CUTS && state[p] == FREE ->
+          cuts++;
+#ifdef KO_CUT_GENERATION
+          gen[p] = 0
+#endif
+       :: else
+       fi;
+       p = 0;
+       check()
+     }
+#endif
      /* Somebody else, whose messages arrive. */
   :: atomic {
        pick_page(p);

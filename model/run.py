@@ -12,6 +12,9 @@ Each NAME.json here lists runs of one model file:
 model, see NEVER in common/claims.pml) that the run must break, or "invalid end state". A run that
 breaks another claim, runs out of depth, memory or time, or does not compile is void and failed.
 
+A knock-out fails for the rule that it takes away only if the same run with the rule passes. Those
+that no passing run of the table is are added by themselves ("bases", named by their defines).
+
 The passing runs of a file together must reach every statement; one that none reaches is named, and
 is a failure unless the table's "unreached" has its text. A run with "nightly": true is a longer
 one, run with --kind nightly alone.
@@ -42,7 +45,7 @@ CFLAGS = ["-w", "-DSAFETY", "-DVECTORSZ=4096", "-DCOLLAPSE"]
 OPTIMISE = {True: "-O0", False: "-O1"}
 HASH_LOG2 = {True: 20, False: 24}
 
-KINDS_EVERY_DAY = ("pass", "knockouts")
+KINDS_EVERY_DAY = ("pass", "bases", "knockouts")
 KINDS = (*KINDS_EVERY_DAY, "nightly")
 
 # Statement of a model, as pan names it: line and text.
@@ -57,6 +60,7 @@ class Run:
     expect: str
     rule: str = ""
     nightly: bool = False
+    base: bool = False  # a knock-out's run, with the rule
 
     @property
     def is_knockout(self) -> bool:
@@ -64,7 +68,9 @@ class Run:
 
     @property
     def kind(self) -> str:
-        return "nightly" if self.nightly else "knockouts" if self.is_knockout else "pass"
+        if self.nightly:
+            return "nightly"
+        return "knockouts" if self.is_knockout else "bases" if self.base else "pass"
 
 
 @dataclasses.dataclass
@@ -101,7 +107,22 @@ def read_runs(folder: pathlib.Path) -> list[Run]:
         takes_out = [define for define in run.defines if define.startswith("KO_")]
         if len(takes_out) != (1 if run.is_knockout else 0):
             raise SystemExit(f"{run.name}: a knock-out takes out one rule, a passing run none")
-    return runs
+    return runs + bases(runs)
+
+
+def bases(runs: list[Run]) -> list[Run]:
+    """The runs of the knock-outs with the rule, each once, without those that `runs` has."""
+    there = {(run.file, frozenset(run.defines)) for run in runs if run.kind == "pass"}
+    added = []
+    for run in runs:
+        defines = tuple(define for define in run.defines if not define.startswith("KO_"))
+        key = (run.file, frozenset(defines))
+        if not run.is_knockout or key in there:
+            continue
+        there.add(key)
+        added.append(Run(file=run.file, name=",".join((run.file.stem, *defines)),
+                         defines=defines, expect="pass", base=True))
+    return added
 
 
 def judge(output: str) -> str:

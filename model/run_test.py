@@ -1,5 +1,6 @@
 """The harness itself: each way in which a run of spin can be void or wrong is told from a pass."""
 
+import json
 import pathlib
 import tempfile
 import unittest
@@ -75,6 +76,18 @@ class HarnessTest(unittest.TestCase):
             table.write_text('{"file": "m.pml", "runs": [{"name": "m", "expect": "claim"}]}')
             with self.assertRaises(SystemExit):
                 harness.read_runs(pathlib.Path(folder))
+
+    def test_knockout_brings_its_run_with_the_rule(self):
+        with tempfile.TemporaryDirectory() as folder:
+            table = pathlib.Path(folder) / "m.json"
+            table.write_text(json.dumps({"file": "m.pml", "runs": [
+                {"name": "m", "expect": "pass", "defines": ["N=1"]},
+                {"name": "a", "expect": "claim", "defines": ["KO_A", "N=1"]},
+                {"name": "b", "expect": "claim", "defines": ["KO_B", "N=2"]},
+                {"name": "c", "expect": "claim", "defines": ["KO_C", "N=2"]}]}))
+            added = [(run.name, run.defines, run.expect)
+                     for run in harness.read_runs(pathlib.Path(folder)) if run.kind == "bases"]
+            self.assertEqual(added, [("m,N=2", ("N=2",), "pass")])
 
 
 if __name__ == "__main__":

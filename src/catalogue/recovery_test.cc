@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/sequence_point.h"
+#include "catalogue/publication_points.h"
 #include "catalogue/reader.h"
 #include "catalogue/test_writer.h"
 
@@ -44,6 +45,17 @@ class RecoveryTest : public testing::Test {
   FindVerdict Find(uint32_t i) {
     Found found;
     return Reader(test_->view()).Find(Key(i), &found);
+  }
+
+  // Leaves no unit for another table.
+  void FillPool() {
+    while (test_.pool().Carve(layout::RegionKind::kPages, layout::kUnitBytes).ok()) continue;
+    for (uint32_t slot = 4; slot < test_.pool().root().region_slots_high.load(); ++slot) {
+      // Somebody else's: only its extent counts.
+      test_.pool()
+          .Region(RegionSlot(slot))
+          .word.store(layout::RegionWord::Make(layout::RegionKind::kClientCut, 1).bits());
+    }
   }
 
   // Every word of the records and the words of the root.
@@ -134,13 +146,7 @@ TEST_F(RecoveryTest, TablesThatReadersHoldAreLeftAlone) {
 
 // No unit is free for a second table: none is named while the only one is filled anew.
 TEST_F(RecoveryTest, AFullPoolIsOpenedInTheRoomThatItHas) {
-  while (test_.pool().Carve(layout::RegionKind::kPages, layout::kUnitBytes).ok()) continue;
-  for (uint32_t slot = 4; slot < test_.pool().root().region_slots_high.load(); ++slot) {
-    // Somebody else's: only its extent counts.
-    test_.pool()
-        .Region(RegionSlot(slot))
-        .word.store(layout::RegionWord::Make(layout::RegionKind::kClientCut, 1).bits());
-  }
+  FillPool();
   std::vector<std::string> words;
   {
     const ScopedHook hook([&](std::string_view name) {
@@ -153,6 +159,31 @@ TEST_F(RecoveryTest, AFullPoolIsOpenedInTheRoomThatItHas) {
   EXPECT_EQ(words, (std::vector<std::string>{"255,255", "255,0"}));
   EXPECT_EQ(Find(0), FindVerdict::kLive);
   EXPECT_EQ(test_.Audit(), "");
+}
+
+TEST_F(RecoveryTest, ReadersAskWhileAFullPoolHasNoTableAlsoWhenTheServerDiesThere) {
+  FillPool();
+  struct Crash {};
+  for (const std::string_view point :
+       {points::kTableWord, points::kTableCleared, points::kDescriptor}) {
+    {
+      bool passed = false;
+      const ScopedHook hook([&](std::string_view name) {
+        if (name != point || passed) return;
+        passed = true;
+        throw Crash();
+      });
+      EXPECT_THROW((void)test_.TryOpen(), Crash) << point;
+    }
+    for (const uint32_t i : {0u, 4u}) {
+      Found found;
+      EXPECT_EQ(Reader(test_.pool().view()).Find(Key(i), &found), FindVerdict::kAskServer) << point;
+    }
+    test_.Reopen();
+    for (const uint32_t i : {0u, 1u, 2u, 3u, 5u}) EXPECT_EQ(Find(i), FindVerdict::kLive) << point;
+    EXPECT_EQ(Find(4), FindVerdict::kMiss);
+    EXPECT_EQ(test_.Audit(), "");
+  }
 }
 
 TEST_F(RecoveryTest, AnImpossibleStateWord) {
