@@ -123,8 +123,8 @@ class MARU_EXPORT Client {
   // ResourceExhausted: the pool is full and nothing may go. Usually no message.
   Result<Page> Alloc(std::uint64_t size_bytes);
   // True: the key is in the shared pool now, whoever's page won; all readers see it. False: it is
-  // not, or that is unknown. The page is consumed unless the status is InvalidArgument or
-  // Unavailable. The first length_bytes are stored; 0: as many as were asked of Alloc. One message.
+  // not, or that is unknown. The page is consumed unless the status is an error. The first
+  // length_bytes are stored; 0: as many as were asked of Alloc. One message.
   // Copies to the page by a device must have completed.
   Result<bool> Store(std::string_view key, Page&& page, std::uint64_t length_bytes = 0);
   // Consumes all pages unless the status is an error. One answer for each key, in order.

@@ -305,6 +305,10 @@ bool Leases::Pinned(RecordNumber record, Generation generation) const {
 void Leases::Touch(RecordNumber record) { impl_->Touch(record); }
 void Leases::Publish(const Counts& counts) { impl_->Publish(counts); }
 
+uint32_t Leases::blocks() const {
+  return static_cast<uint32_t>(impl_->slots().capacity() / layout::kLeaseSlotsPerBlock);
+}
+
 uint64_t Leases::slots_in_use() const {
   uint64_t count = 0;
   impl_->ForEach([&](const LeaseEntry&) { ++count; });

@@ -63,6 +63,8 @@ class Leases {
   };
   void Publish(const Counts& counts);
 
+  // Blocks of slots added so far.
+  uint32_t blocks() const;
   uint64_t slots_in_use() const;
   // Slots with the pin mark that is counted.
   uint64_t pins() const;

@@ -139,10 +139,7 @@ Result<bool> Client::Store(std::string_view key, Page&& page, std::uint64_t leng
   if (!page) return InvalidArgument("store of an empty page: it was stored or moved before");
   const std::uint64_t length = length_bytes == 0 ? page.size_bytes() : length_bytes;
   Result<bool> stored = impl_->handler().Store(key, page.rep_->handle, length);
-  if (!stored.ok() && (stored.status().code() == StatusCode::kInvalidArgument ||
-                       stored.status().code() == StatusCode::kUnavailable)) {
-    return stored;
-  }
+  if (!stored.ok()) return stored;
   const Page consumed(std::move(page));
   consumed.rep_->handler.reset();
   return stored;

@@ -71,6 +71,10 @@ Status Handler::Impl::Reconnect() {
     return DataLoss("the server named " + std::to_string(pools.size()) + " pools; 1 to " +
                     std::to_string(layout::kPoolsMax) + " are possible");
   }
+  if (Status blocks = AdoptLeaseBlocks(reply, pools); !blocks.ok()) {
+    link_->Disconnect();
+    return blocks;
+  }
   if (ever_connected_) Add(counts_.reconnects);
   Adopt(reply, std::move(pools));
   ever_connected_ = true;
@@ -80,6 +84,27 @@ Status Handler::Impl::Reconnect() {
     return OkStatus();
   }
   return Settle();
+}
+
+Status Handler::Impl::AdoptLeaseBlocks(const wire::AttachReply& reply,
+                                       std::span<const std::shared_ptr<MappedPool>> pools) {
+  if (reply.pools.size() != pools.size()) {
+    return DataLoss("the server named " + std::to_string(reply.pools.size()) + " pools, " +
+                    std::to_string(pools.size()) + " are mapped");
+  }
+  for (size_t p = 0; p < pools.size(); ++p) {
+    // The server scans slots by the ordinals of their blocks. One that it has added in an answer
+    // that was lost has to be added here, or all later ones would be others than it believes.
+    const std::span<const uint64_t> blocks(reply.pools[p].lease_blocks);
+    const size_t known = 1 + pools[p]->leases().blocks();  // the header's is the first
+    if (blocks.size() < known) {
+      return DataLoss("the server named " + std::to_string(blocks.size()) +
+                      " lease blocks of a client that has " + std::to_string(known));
+    }
+    if (blocks.size() == known) continue;
+    MARU_RETURN_IF_ERROR(pools[p]->AddLeaseBlocks(blocks.subspan(known)));
+  }
+  return OkStatus();
 }
 
 void Handler::Impl::Adopt(const wire::AttachReply& reply,
@@ -173,20 +198,25 @@ Handler::Impl::Answer Handler::Impl::CallLocked(const wire::Request& request, wi
 }
 
 Handler::Impl::Answer Handler::Impl::CallReadyLocked(const wire::Request& request,
-                                                     wire::Reply* reply) {
+                                                     wire::Reply* reply, uint64_t serial) {
   Answer answer;
   for (int attempt = 0; attempt < kSendAttempts; ++attempt) {
     answer.road = EnsureReady();
     if (!answer.road.ok()) return answer;
+    if (serial != kAnySession && session()->serial != serial) {
+      answer.sent = Link::Sent::kNo;
+      answer.road = Unavailable("the server came back as another one meanwhile: try again");
+      return answer;
+    }
     answer = CallLocked(request, reply);
     if (answer.road.ok() || answer.sent == Link::Sent::kMaybe) return answer;
   }
   return answer;
 }
 
-Status Handler::Impl::CallReady(const wire::Request& request, wire::Reply* reply) {
+Status Handler::Impl::CallReady(const wire::Request& request, wire::Reply* reply, uint64_t serial) {
   MutexLock call(call_mutex_);
-  const Answer answer = CallReadyLocked(request, reply);
+  const Answer answer = CallReadyLocked(request, reply, serial);
   PublishCounts();
   return answer.status();
 }

@@ -126,9 +126,8 @@ class Handler {
   // ResourceExhausted when the pool is full and nothing may go.
   Result<PageHandle> Alloc(uint64_t size_bytes);
   // True: the key is in the shared pool now, whoever owns the winning page. The handle is consumed
-  // in any case but FailedPrecondition (a life that is over, stored or freed before: nothing
-  // changes). One round trip. An unknown fate is False; the page is settled before it is used
-  // again.
+  // unless the status is an error; FailedPrecondition: its life was over before (stored or freed).
+  // One round trip. An unknown fate is False; the page is settled before it is used again.
   Result<bool> Store(std::string_view key, const PageHandle& page, uint64_t length_bytes);
   struct StoreItem {
     std::string_view key;

@@ -68,6 +68,8 @@ class Handler::Impl {
   Status Reconnect() MARU_REQUIRES(call_mutex_);
   void Adopt(const wire::AttachReply& reply, std::vector<std::shared_ptr<MappedPool>> pools)
       MARU_REQUIRES(call_mutex_);
+  static Status AdoptLeaseBlocks(const wire::AttachReply& reply,
+                                 std::span<const std::shared_ptr<MappedPool>> pools);
   Status Settle() MARU_REQUIRES(call_mutex_);
   void ApplySettled(std::span<const wire::PageRef> named, const wire::SettleReply& reply)
       MARU_REQUIRES(call_mutex_);
@@ -83,10 +85,14 @@ class Handler::Impl {
     Status status() const { return road.ok() ? server : road; }
   };
   Answer CallLocked(const wire::Request& request, wire::Reply* reply) MARU_REQUIRES(call_mutex_);
-  // Makes ready and calls; again when the request did not reach the server.
-  Answer CallReadyLocked(const wire::Request& request, wire::Reply* reply)
-      MARU_REQUIRES(call_mutex_);
-  Status CallReady(const wire::Request& request, wire::Reply* reply) MARU_EXCLUDES(call_mutex_);
+  // Makes ready and calls; again when the request did not reach the server. A request that names
+  // pages, and the answer to one that asks for pages, are of one session (its `serial`): when
+  // making ready finds another pool, such a request is not sent, and the road is Unavailable.
+  static constexpr uint64_t kAnySession = 0;
+  Answer CallReadyLocked(const wire::Request& request, wire::Reply* reply,
+                         uint64_t serial = kAnySession) MARU_REQUIRES(call_mutex_);
+  Status CallReady(const wire::Request& request, wire::Reply* reply, uint64_t serial = kAnySession)
+      MARU_EXCLUDES(call_mutex_);
   void PublishCounts() MARU_EXCLUDES(state_mutex_);
   // Gives back pages in hand until `keep` are left.
   void GiveBackHand(uint64_t keep) MARU_REQUIRES(call_mutex_);
@@ -96,14 +102,18 @@ class Handler::Impl {
   uint64_t HandPagesMax() const;
   Status RequestGrants() MARU_REQUIRES(call_mutex_);
   void TakeGrants(std::span<const wire::PageRef> pages) MARU_REQUIRES(state_mutex_);
-  // A page with the number of its handing out.
+  // A page with the number of its handing out, and of which session it is: in the pools of a later
+  // one its record is another page.
   struct Handout {
     wire::PageRef page;
     uint32_t number = 0;
+    std::shared_ptr<const Session> session;
   };
   bool PopHand(Handout* handout) MARU_REQUIRES(state_mutex_);
-  Result<PageHandle> MakeHandle(const Session& session, const Handout& handout,
-                                uint64_t size_bytes);
+  static Result<PageHandle> MakeHandle(const Handout& handout, uint64_t page_bytes,
+                                       uint64_t size_bytes);
+  // A page that was handed out and could not be: it is settled before it is used again.
+  void TakeBack(const Handout& handout) MARU_EXCLUDES(call_mutex_, state_mutex_);
   void ReturnToHand(PoolIndex pool, RecordNumber record, Ledger::Entry& entry)
       MARU_REQUIRES(state_mutex_);
   // The entry of a handle whose life goes on, in that holding; nullptr: over.
@@ -138,7 +148,7 @@ class Handler::Impl {
   Place FindIn(const Session& session, const catalogue::KeyRef& key) const;
   Result<Place> FindSettled(const Session& session, const catalogue::KeyRef& key);
   Result<Place> AskFind(const Session& session, const catalogue::KeyRef& key);
-  Result<bool> AskLive(PoolIndex pool, RecordNumber record, Generation generation);
+  Result<bool> AskLive(const Session& session, const Place& place);
   enum class Want : uint8_t { kLease, kPin };
   // Held, or not there (then Place's verdict is kMiss).
   Result<Place> Hold(const Session& session, const catalogue::KeyRef& key, Want want);

@@ -50,12 +50,13 @@ void Handler::Impl::FindGroup(const Session& session, std::span<const KeyRef> ke
   }
 }
 
-Result<bool> Handler::Impl::AskLive(PoolIndex pool, RecordNumber record, Generation generation) {
+Result<bool> Handler::Impl::AskLive(const Session& session, const Place& place) {
   Add(counts_.server_asks);
   wire::ResolveRequest request;
-  request.pages.push_back({pool, record, generation});
+  request.pages.push_back(
+      {PoolIndex(static_cast<uint8_t>(place.pool)), place.found.record, place.found.generation});
   wire::Reply reply;
-  MARU_RETURN_IF_ERROR(CallReady(request, &reply));
+  MARU_RETURN_IF_ERROR(CallReady(request, &reply, session.serial));
   const auto* resolved = std::get_if<wire::ResolveReply>(&reply);
   if (resolved == nullptr || resolved->live.size() != 1) {
     return DataLoss("the answer to resolve has not one entry for each page");
@@ -68,7 +69,7 @@ Result<Handler::Impl::Place> Handler::Impl::AskFind(const Session& session, cons
   wire::FindRequest request;
   request.keys.push_back(key.key);
   wire::Reply reply;
-  MARU_RETURN_IF_ERROR(CallReady(request, &reply));
+  MARU_RETURN_IF_ERROR(CallReady(request, &reply, session.serial));
   const auto* answer = std::get_if<wire::FindReply>(&reply);
   if (answer == nullptr || answer->items.size() != 1) {
     return DataLoss("the answer to find has not one entry for each key");
@@ -98,8 +99,7 @@ Result<Handler::Impl::Place> Handler::Impl::FindSettled(const Session& session, 
     Place place = FindIn(session, key);
     if (place.verdict == FindVerdict::kAskServer) break;
     if (place.verdict != FindVerdict::kRetiring) return place;
-    MARU_ASSIGN_OR_RETURN(const bool live, AskLive(PoolIndex(static_cast<uint8_t>(place.pool)),
-                                                   place.found.record, place.found.generation));
+    MARU_ASSIGN_OR_RETURN(const bool live, AskLive(session, place));
     if (live) {
       place.verdict = FindVerdict::kLive;
       return place;
@@ -121,13 +121,17 @@ Status Handler::Impl::GrowLeases(const Session& session, size_t pool) {
   // Another thread may have grown the area while this one waited.
   if (lease_growths_[pool].load(std::memory_order_relaxed) != growths) return OkStatus();
   wire::Reply reply;
-  MARU_RETURN_IF_ERROR(CallReadyLocked(request, &reply).status());
+  MARU_RETURN_IF_ERROR(CallReadyLocked(request, &reply, session.serial).status());
   const auto* grown = std::get_if<wire::GrowLeasesReply>(&reply);
   if (grown == nullptr || grown->offsets.empty()) {
     return DataLoss("the answer to a request for lease blocks names none");
   }
   lease_growths_[pool].fetch_add(1, std::memory_order_relaxed);
-  return mapped.AddLeaseBlocks(grown->offsets);
+  Status added = mapped.AddLeaseBlocks(grown->offsets);
+  // The server counts them already: attaching again tells them once more, before others are asked
+  // for.
+  if (!added.ok()) link_->Disconnect();
+  return added;
 }
 
 Result<LeaseOutcome> Handler::Impl::HoldPlace(const Session& session, const Place& place,
@@ -145,8 +149,7 @@ Result<LeaseOutcome> Handler::Impl::HoldPlace(const Session& session, const Plac
     }
     if (outcome != LeaseOutcome::kRetiring) return outcome;
     const auto what = pin ? catalogue::Leases::What::kPin : catalogue::Leases::What::kLease;
-    const Result<bool> live =
-        AskLive(PoolIndex(static_cast<uint8_t>(place.pool)), record, generation);
+    const Result<bool> live = AskLive(session, place);
     const bool lives = live.ok() && *live;
     const LeaseOutcome confirmed = leases.Confirm(
         record, generation, what,

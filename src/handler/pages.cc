@@ -44,6 +44,7 @@ bool Handler::Impl::PopHand(Handout* handout) {
   MARU_DCHECK(entry.holding == Holding::kHand);
   page.generation = entry.generation;
   handout->number = ++entry.handout;
+  handout->session = session();
   ledger_.Move(page.pool, entry, Holding::kHeld);
   last_alloc_ns_ = clock_->Now();
   return true;
@@ -87,16 +88,17 @@ Status Handler::Impl::RequestGrants() {
   return OkStatus();
 }
 
-Result<PageHandle> Handler::Impl::MakeHandle(const Session& session, const Handout& handout,
+Result<PageHandle> Handler::Impl::MakeHandle(const Handout& handout, uint64_t page_bytes,
                                              uint64_t size_bytes) {
   const wire::PageRef& page = handout.page;
+  const Session& session = *handout.session;
   catalogue::PoolView::PageExtent extent;
   if (page.pool.value() >= session.pools.size() ||
       !session.pools[page.pool.value()].mapped->view().Page(page.record, &extent) ||
-      extent.page_bytes < options_.page_bytes) {
+      extent.page_bytes < page_bytes) {
     return DataLoss("record " + std::to_string(page.record.value()) + " of pool " +
                     std::to_string(page.pool.value()) + " is granted but is no page of " +
-                    std::to_string(options_.page_bytes) + " bytes");
+                    std::to_string(page_bytes) + " bytes");
   }
   MARU_ASSIGN_OR_RETURN(std::byte* const data, session.pools[page.pool.value()].mapped->Writable(
                                                    extent.offset_bytes, extent.page_bytes));
@@ -140,17 +142,21 @@ Result<PageHandle> Handler::Impl::Alloc(uint64_t size_bytes) {
     found = PopHand(&handout);
   }
   if (!found) return ResourceExhausted("no page: other threads took each that was granted");
+  MARU_SEQUENCE_POINT("handler:page-popped");
   PublishCounts();
-  const auto current = session();
-  if (current == nullptr) return Unavailable("the handler is closed");
-  Result<PageHandle> handle = MakeHandle(*current, handout, size_bytes);
-  if (!handle.ok()) {
-    MutexLock state(state_mutex_);
-    const wire::PageRef& page = handout.page;
-    Ledger::Entry& entry = ledger_.At(page.pool, page.record);
-    if (entry.holding == Holding::kHeld) ledger_.Move(page.pool, entry, Holding::kUnknown);
-  }
+  Result<PageHandle> handle = MakeHandle(handout, options_.page_bytes, size_bytes);
+  if (!handle.ok()) TakeBack(handout);
   return handle;
+}
+
+void Handler::Impl::TakeBack(const Handout& handout) {
+  MutexLock call(call_mutex_);
+  MutexLock state(state_mutex_);
+  Ledger::Entry* entry = ledger_.Find(handout.page.pool, handout.page.record);
+  if (entry == nullptr || entry->holding != Holding::kHeld) return;
+  if (entry->handout != handout.number) return;
+  ledger_.Move(handout.page.pool, *entry, Holding::kUnknown);
+  settle_needed_ = true;
 }
 
 Ledger::Entry* Handler::Impl::EntryOf(const PageHandle& page, Holding holding) {
@@ -190,7 +196,12 @@ Status Handler::Impl::Free(const PageHandle& page) {
     return OkStatus();
   }
   wire::Reply reply;
-  MARU_RETURN_IF_ERROR(CallReady(request, &reply));
+  const Status answered = CallReady(request, &reply, page.session);
+  if (!answered.ok()) {
+    // Of another pool's server by now: then the page was the old one's.
+    const auto current = session();
+    return current == nullptr || current->serial == page.session ? answered : over;
+  }
   const auto* freed = std::get_if<wire::FreeReply>(&reply);
   if (freed == nullptr) return DataLoss("the answer to free is of another kind");
   switch (freed->outcome) {
@@ -216,7 +227,7 @@ Result<PageHandle> Handler::Impl::FromAddress(uint32_t region_id, uint32_t page_
     RecordNumber record;
     if (!RecordAt(view, region_id, page_index, &record)) continue;
     const PoolIndex pool(static_cast<uint8_t>(p));
-    Handout handout{{pool, record, Generation(0)}, 0};
+    Handout handout{{pool, record, Generation(0)}, 0, current};
     {
       MutexLock state(state_mutex_);
       const Ledger::Entry* entry = ledger_.Find(pool, record);
@@ -224,7 +235,7 @@ Result<PageHandle> Handler::Impl::FromAddress(uint32_t region_id, uint32_t page_
       handout.page.generation = entry->generation;
       handout.number = entry->handout;
     }
-    return MakeHandle(*current, handout, options_.page_bytes);
+    return MakeHandle(handout, options_.page_bytes, options_.page_bytes);
   }
   return NotFound("page " + std::to_string(page_index) + " of region " + std::to_string(region_id) +
                   " was never granted to this handler");
