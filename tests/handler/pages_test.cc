@@ -1,0 +1,241 @@
+// Pages in hand and with the application: alloc, free, addresses, budgets, full pools.
+
+#include <thread>
+
+#include "base/sequence_point.h"
+#include "handler_fixture.h"
+
+namespace maru::handler {
+namespace {
+
+struct PagesTest : HandlerFixture {};
+
+bool Names(const Status& status, const std::string& word) {
+  return status.message().find(word) != std::string::npos;
+}
+
+TEST_F(PagesTest, SizesOutOfBoundsAreNamedWithThePageSize) {
+  for (const uint64_t size : {uint64_t{0}, uint64_t{4097}, ~uint64_t{0}}) {
+    const Status status = one->Alloc(size).status();
+    EXPECT_CODE(status, kInvalidArgument);
+    EXPECT_TRUE(Names(status, std::to_string(size))) << status.message();
+  }
+  EXPECT_TRUE(Names(one->Alloc(4097).status(), "4096"));
+  const PageHandle page = Written(one, std::string(4096, 'x'));
+  EXPECT_OK(one->Free(page));
+}
+
+TEST_F(PagesTest, FreeingTwiceIsAnErrorThatChangesNothing) {
+  const PageHandle page = Written(one, "x");
+  EXPECT_OK(one->Free(page));
+  const uint64_t in_hand = one.counters().free_in_hand;
+  EXPECT_CODE(one->Free(page), kFailedPrecondition);
+  EXPECT_EQ(one.counters().free_in_hand, in_hand);
+}
+
+TEST_F(PagesTest, AHandleOfAnEarlierHandingOutIsOver) {
+  const PageHandle page = Written(one, "x");
+  EXPECT_OK(one->Free(page));
+  const PageHandle again = Written(one, "x");
+  ASSERT_EQ(again.page, page.page);
+  EXPECT_CODE(one->Free(page), kFailedPrecondition);
+  EXPECT_CODE(one->Store("key", page, 1), kFailedPrecondition);
+  EXPECT_TRUE(one->Store("key", again, 1).value());
+}
+
+TEST_F(PagesTest, FreeingAStoredPageRetiresItsKeyFirst) {
+  const PageHandle page = Written(one, "key");
+  ASSERT_TRUE(one->Store("key", page, 3).value());
+  EXPECT_OK(one->Free(page));
+  EXPECT_FALSE(other->Exists("key").value());
+  EXPECT_CODE(one->Free(page), kFailedPrecondition);
+  EXPECT_EQ(host.Count().live, 0u);
+}
+
+TEST_F(PagesTest, FreeingAPageWhoseKeyIsPinnedIsRefused) {
+  const PageHandle page = Written(one, "key");
+  ASSERT_TRUE(one->Store("key", page, 3).value());
+  ASSERT_TRUE(other->Pin("key").value());
+  EXPECT_TRUE(Names(one->Free(page), "pinned"));
+  EXPECT_EQ(Get(one, "key"), "key");
+  EXPECT_TRUE(other->Unpin("key").value());
+  EXPECT_OK(one->Free(page));
+}
+
+TEST_F(PagesTest, FreeingAStoredPageThatLivesAnotherLifeChangesNothing) {
+  const PageHandle page = Written(one, "key");
+  ASSERT_TRUE(one->Store("key", page, 3).value());
+  ASSERT_EQ(other->Delete("key").value(), wire::DeleteOutcome::kDeleted);
+  // It becomes another key's.
+  std::vector<PageHandle> pages;
+  do {
+    pages.push_back(Written(other, "innocent"));
+  } while (pages.back().page.record != page.page.record);
+  ASSERT_TRUE(other->Store("innocent", pages.back(), 8).value());
+  pages.pop_back();
+  EXPECT_CODE(one->Free(page), kFailedPrecondition);
+  EXPECT_EQ(Get(one, "innocent"), "innocent");
+  for (const PageHandle& held : pages) EXPECT_OK(other->Free(held));
+}
+
+TEST_F(PagesTest, AnAddressMeansTheLifeThatThisHandlerLastHeld) {
+  const PageHandle page = Written(one, "key");
+  const PageHandle named = one->FromAddress(page.region_id, page.page_index).value();
+  EXPECT_EQ(named.page, page.page);
+  EXPECT_EQ(named.data, page.data);
+  EXPECT_TRUE(one->Store("key", named, 3).value());
+  EXPECT_OK(one->Free(one->FromAddress(page.region_id, page.page_index).value()));
+  EXPECT_CODE(other->FromAddress(page.region_id, page.page_index), kNotFound);
+  EXPECT_CODE(one->FromAddress(page.region_id, ~0u), kNotFound);
+  EXPECT_CODE(one->FromAddress(~0u, 0), kNotFound);
+}
+
+TEST_F(PagesTest, IdleGrantsGoBackAndNotBefore) {
+  EXPECT_OK(one->Free(Written(one, "x")));
+  ASSERT_GT(one.counters().free_in_hand, 0u);
+  one->Tick();
+  EXPECT_GT(one.counters().free_in_hand, 0u);
+  one.clock.AdvanceMillis(1001);
+  one->Tick();
+  EXPECT_EQ(one.counters().free_in_hand, 0u);
+  EXPECT_EQ(host.Count().granted, 0u);
+}
+
+TEST_F(PagesTest, GrantsOfALostReplyComeBack) {
+  LoseOnce<wire::GrantRequest>(one, DirectLink::Road::kReplyLost);
+  EXPECT_CODE(one->Alloc(1), kUnavailable);
+  EXPECT_GT(host.Count().granted, 0u);
+  EXPECT_OK(one->Ping());
+  EXPECT_EQ(host.Count().granted, 0u);
+}
+
+TEST_F(PagesTest, AGiveBackOfUnknownFateIsSettled) {
+  for (const auto how : {DirectLink::Road::kReplyLost, DirectLink::Road::kRequestLost}) {
+    EXPECT_OK(one->Free(Written(one, "x")));
+    one.clock.AdvanceMillis(1001);
+    LoseOnce<wire::GiveBackRequest>(one, how);
+    one->Tick();
+    EXPECT_GT(one.counters().unknown, 0u);
+    ExpectNothingLost(host, {&one});
+  }
+}
+
+TEST_F(PagesTest, AGrantOfWhatIsNoPageIsRefusedAndSettled) {
+  EditOnce<wire::GrantRequest>(one, [](Status*, wire::Reply* reply) {
+    std::get<wire::GrantReply>(*reply).pages = {
+        {PoolIndex(0), RecordNumber(0xFFFFFF), Generation(1)}};
+  });
+  EXPECT_CODE(one->Alloc(1), kDataLoss);
+  EditOnce<wire::GrantRequest>(
+      one, [](Status*, wire::Reply* reply) { std::get<wire::GrantReply>(*reply).pages.clear(); });
+  EXPECT_CODE(one->Alloc(1), kDataLoss);
+  EXPECT_OK(one->Free(Written(one, "x")));
+}
+
+TEST_F(PagesTest, APageThatCannotBeMappedIsNotLost) {
+  EXPECT_OK(one->Free(Written(one, "x")));
+  one.link.pool().RefuseNextMapping();
+  EXPECT_CODE(one->Alloc(1), kResourceExhausted);
+  EXPECT_EQ(one.counters().held, 0u);
+}
+
+TEST_F(PagesTest, APageThatWasPoppedWhileAnotherPoolCameIsNoPageOfThatPool) {
+  EXPECT_OK(one->Free(Written(one, "x")));
+  SequenceGate gate("handler:page-popped");
+  Result<PageHandle> page = Unavailable("not yet");
+  std::thread allocating([&] { page = one->Alloc(1); });
+  gate.AwaitArrival();
+  host.RestartOnAnotherPool();
+  ASSERT_TRUE(Put(other, "other's").ok());
+  ASSERT_TRUE(Put(other, "other's").value());  // takes a page with the same record
+  ASSERT_OK(one->Ping());
+  gate.Open();
+  allocating.join();
+  if (page.ok()) {
+    page->data[0] = std::byte{'!'};
+    EXPECT_CODE(one->Store("key", *page, 1), kFailedPrecondition);
+  }
+  EXPECT_EQ(Get(other, "other's"), "other's");
+}
+
+TEST(Close, GivesEverythingBackAndEndsTheCalls) {
+  Host host;
+  Instance one(&host);
+  EXPECT_CODE(one->Exists("key"), kUnavailable);
+  ASSERT_OK(one->Connect());
+  ASSERT_TRUE(Put(one, "key").value());
+  View view = one->Retrieve("key", Verify::kNo).value();
+  const PageHandle page = Written(one, "x");
+  one->Close();
+  EXPECT_EQ(host.Count().granted, 0u);
+  EXPECT_CODE(one->Free(page), kUnavailable);
+  EXPECT_CODE(one->Alloc(1), kUnavailable);
+  EXPECT_CODE(one->Retrieve("key", Verify::kNo), kUnavailable);
+  // The view holds its page, though the handler is closed and the key is deleted.
+  Instance other(&host);
+  ASSERT_OK(other->Connect());
+  EXPECT_EQ(other->Delete("key").value(), wire::DeleteOutcome::kDeleted);
+  EXPECT_EQ(TextOf(view), "key");
+  EXPECT_EQ(host.Count().condemned, 1u);
+  view.Release();
+  host.With([](engine::TestEngine& engine) { engine.Tick(); });
+  EXPECT_EQ(host.Count().condemned, 0u);
+  EXPECT_EQ(host.Offenders(), "");
+}
+
+TEST(Budget, IsNamedWhenItIsFull) {
+  engine::TestEngine::Options options;
+  options.engine.eviction = engine::Eviction::kNone;
+  Host host(options);
+  Instance one(&host, {.budget_bytes = 4 * 4096});
+  ASSERT_OK(one->Connect());
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(Put(one, "key-" + std::to_string(i)).value());
+  const Status status = one->Alloc(1).status();
+  EXPECT_CODE(status, kResourceExhausted);
+  EXPECT_TRUE(Names(status, "16KiB")) << status.message();
+  EXPECT_TRUE(Names(status, "pool_size")) << status.message();
+  EXPECT_EQ(one->Delete("key-0").value(), wire::DeleteOutcome::kDeleted);
+  EXPECT_TRUE(Put(one, "key-4").value());
+  ExpectNothingLost(host, {&one});
+}
+
+TEST(FullPool, SaysSoAndWhatMayNotGo) {
+  engine::TestEngine::Options options;
+  options.pools = {32 * kMiB};
+  Host host(options);
+  Instance one(&host, {.page_bytes = 256 * 1024});
+  ASSERT_OK(one->Connect());
+  std::vector<std::string> pinned;
+  Status status;
+  while (status.ok()) {
+    const Result<PageHandle> page = one->Alloc(1);
+    status = page.status();
+    if (!page.ok()) break;
+    pinned.push_back("key-" + std::to_string(pinned.size()));
+    ASSERT_TRUE(one->Store(pinned.back(), *page, 1).value());
+    ASSERT_TRUE(one->Pin(pinned.back()).value());
+  }
+  EXPECT_CODE(status, kResourceExhausted);
+  EXPECT_TRUE(Names(status, "full")) << status.message();
+  EXPECT_TRUE(Names(status, "pinned")) << status.message();
+  for (const std::string& key : pinned) EXPECT_TRUE(one->Unpin(key).value());
+  EXPECT_TRUE(Put(one, "one more").value());  // in the place of the oldest
+  EXPECT_FALSE(one->Exists(pinned.front()).value());
+  ExpectNothingLost(host, {&one});
+}
+
+TEST(Hand, KeepsToItsBytes) {
+  Host host;
+  Instance one(&host, {.hand_bytes_max = 8 * 4096});
+  ASSERT_OK(one->Connect());
+  std::vector<PageHandle> pages;
+  for (int i = 0; i < 100; ++i) pages.push_back(Written(one, "x"));
+  for (const PageHandle& page : pages) {
+    EXPECT_OK(one->Free(page));
+    EXPECT_LE(one.counters().free_in_hand, 8u);
+  }
+  ExpectNothingLost(host, {&one});
+}
+
+}  // namespace
+}  // namespace maru::handler
