@@ -24,6 +24,9 @@ void UnixEndpoint::Accept(const os::UnixListener& listener) {
   if (!accepted.ok()) {
     LogWarning("accept on " + listener.address().ToString() + ": " +
                std::string(accepted.status().message()));
+    // Most likely no descriptor is left. Who waits would be reported for ever, so nobody is looked
+    // for until a connection has ended.
+    if (!connections_.empty()) SetAccepting(os::Interest::kNone);
     return;
   }
   if (!accepted->valid()) return;
@@ -45,6 +48,11 @@ void UnixEndpoint::Accept(const os::UnixListener& listener) {
   }
   service_->OnOpened(id, connection->socket);
   connections_[id] = std::move(connection);
+}
+
+void UnixEndpoint::SetAccepting(os::Interest interest) {
+  for (const auto& listener : listeners_) MARU_CHECK_OK(loop_->Change(listener->fd(), interest));
+  accepting_ = interest != os::Interest::kNone;
 }
 
 void UnixEndpoint::OnReady(ConnectionId id, const os::ReadyEvent& event) {
@@ -104,6 +112,7 @@ void UnixEndpoint::Close(ConnectionId id) {
   loop_->Unwatch(connection->socket.fd());
   // Closed before the service is told: it may look at locks that the peer's descriptors held.
   connection->socket.Close();
+  if (!accepting_) SetAccepting(os::Interest::kRead);
   service_->OnClosed(id);
 }
 

@@ -55,6 +55,7 @@ class UnixEndpoint {
     bool sending = false;
   };
   void Accept(const os::UnixListener& listener);
+  void SetAccepting(os::Interest interest);
   void OnReady(ConnectionId id, const os::ReadyEvent& event);
   void ReadOne(ConnectionId id, Connection& connection);
   // Sends what waits; false when the connection was closed.
@@ -66,6 +67,7 @@ class UnixEndpoint {
   std::vector<std::unique_ptr<os::UnixListener>> listeners_;
   std::map<ConnectionId, std::unique_ptr<Connection>> connections_;
   ConnectionId next_id_ = 1;
+  bool accepting_ = true;
   std::vector<std::byte> buffer_;
 };
 

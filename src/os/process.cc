@@ -7,8 +7,10 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <limits>
@@ -84,6 +86,20 @@ Result<std::uint64_t> RandomNumber() {
 Status OnEachFork(ForkFunction before, ForkFunction in_parent, ForkFunction in_child) {
   const int error = ::pthread_atfork(before, in_parent, in_child);
   if (error != 0) return ErrnoStatus(error, "register for fork", "");
+  return OkStatus();
+}
+
+Status RaiseDescriptorLimit(std::uint64_t wanted) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+    return ErrnoStatus(errno, "read the limit of open descriptors", "");
+  }
+  const rlim_t raised = std::min<rlim_t>(wanted, limit.rlim_max);
+  if (raised <= limit.rlim_cur) return OkStatus();
+  limit.rlim_cur = raised;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+    return ErrnoStatus(errno, "raise the limit of open descriptors", "");
+  }
   return OkStatus();
 }
 

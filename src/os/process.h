@@ -35,6 +35,10 @@ Result<std::uint64_t> RandomNumber();
 using ForkFunction = void (*)();
 Status OnEachFork(ForkFunction before, ForkFunction in_parent, ForkFunction in_child);
 
+// Raises the number of descriptors that this process may have open to WANTED, as far as the hard
+// limit allows; never lowers it.
+Status RaiseDescriptorLimit(std::uint64_t wanted);
+
 // Standard error goes to a terminal, so that lines on it may be written over.
 bool ErrorIsTerminal();
 

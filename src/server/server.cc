@@ -167,6 +167,9 @@ Status Server::Impl::Open(const ServerOptions& options) {
     return InvalidArgument(std::to_string(options.pools.size()) + " pools: at most " +
                            std::to_string(layout::kPoolsMax));
   }
+  // One for each connection, and those of the pools and of attach answers on their way.
+  const Status limit = os::RaiseDescriptorLimit(net::UnixEndpoint::kConnectionsMax + 256);
+  if (!limit.ok()) LogWarning(std::string(limit.message()));
   MARU_ASSIGN_OR_RETURN(loop_, net::EventLoop::Create(clock_));
   pool::OpenOptions open;
   MARU_ASSIGN_OR_RETURN(const auto boot, BootWords());
