@@ -1,5 +1,5 @@
 # Tests with GoogleTest (and RapidCheck for models). Labels: fast (seconds, every build), all
-# others by name: model, sim, install, integration, nightly.
+# others by name: model, sim, stress, install, integration, nightly.
 find_package(GTest REQUIRED)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 find_library(MARU_RAPIDCHECK_LIBRARY rapidcheck REQUIRED)

@@ -41,6 +41,8 @@ class LiveServer {
     options.push_back("--fresh");
     StartWith(options);
   }
+  // Goes on afterwards, or after SIGSTOP with SIGCONT.
+  void Signal(int signal) { ASSERT_TRUE(child_->Signal(signal).ok()); }
   void End(int signal) {
     ASSERT_TRUE(child_->Signal(signal).ok());
     ASSERT_TRUE(child_->Wait().ok());
