@@ -187,12 +187,13 @@ TEST(RegisterTest, WithoutEvictionAKeyWithoutRoomIsRejected) {
   TestClient client(&host);
   uint64_t registered = 0;
   wire::PageRef page = client.Grant(512)[0];
-  while (client.Register(LongKey(registered), page).outcome == RegisterOutcome::kRegistered) {
+  auto rejected = client.Register(LongKey(registered), page);
+  while (rejected.outcome == RegisterOutcome::kRegistered) {
     ++registered;
     ASSERT_LT(registered, 1000u);
     page = client.Grant(512)[0];
+    rejected = client.Register(LongKey(registered), page);
   }
-  const auto rejected = client.Register(LongKey(registered), page);
   EXPECT_EQ(rejected.outcome, RegisterOutcome::kRejected);
   EXPECT_EQ(host.State(page).state(), PageState::kGranted);
   for (uint64_t i = 0; i < registered; ++i) ASSERT_TRUE(client.Exists(LongKey(i)));
