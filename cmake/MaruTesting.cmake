@@ -38,12 +38,12 @@ function(maru_test name)
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}")
 endfunction()
 
-# The *_test.cc of a library's folder and what they share, test_*.cc: base -> base_test.
+# The *_test.cc of a library's folder and what they share, test_*.cc: maru_base -> base_test.
 function(maru_folder_tests library path links)
   file(GLOB tests CONFIGURE_DEPENDS "${path}/*_test.cc" "${path}/test_*.cc")
   if(tests)
-    cmake_path(GET path FILENAME folder)
-    maru_test(${folder}_test SOURCES ${tests} LINKS ${library} ${links})
+    string(REGEX REPLACE "^maru_" "" name ${library})
+    maru_test(${name}_test SOURCES ${tests} LINKS ${library} ${links})
   endif()
 endfunction()
 

@@ -230,7 +230,57 @@ def catalogue_seeds():
     }
 
 
+def upstream_metadata_seeds():
+    """Whole messages, and payloads behind a byte for their type."""
+
+    def packed(chars):
+        return bytes([0xA0 | len(chars)]) + chars
+
+    def number(value):
+        return b"\xcf" + struct.pack(">Q", value)
+
+    handshake = b"\xfe\x81" + packed(b"client_version") + packed(b"0.1")
+    beat = b"\xf1\x82" + packed(b"lease_id") + b"\x07" + packed(b"lease_release") + b"\xc3"
+    stat = b"\x82" + packed(b"client_id") + packed(b"c") + packed(b"op_type") + packed(b"get")
+    entry = (
+        b"\x84" + packed(b"key") + b"\xc4\x01k" + packed(b"region_id") + number(1 << 40)
+        + packed(b"kv_offset") + b"\xd3" + b"\xff" * 8 + packed(b"kv_length") + b"\xd0\x07"
+    )
+    names = ("register-request", "register-reply", "batch-lookup-request", "heartbeat")
+    return {name: dump("upstream_metadata.md", name) for name in names} | {
+        "alloc": b"\x01\x82" + packed(b"instance_id") + packed(b"a") + packed(b"size") + number(5),
+        "handshake": handshake,
+        "beat": beat,
+        "report": b"\xf2\x81" + packed(b"entries") + b"\x92" + stat + stat,
+        "batch_register": b"\x20\x81" + packed(b"entries") + b"\x91" + entry,
+        "keys_text_32": b"\x24\x81" + packed(b"keys") + b"\xdc\0\1\xdb\0\0\0\1k",
+        "unknown_fields": b"\xf0\x82" + packed(b"x") + b"\x81\xa1y\xca\0\0\0\0"
+        + packed(b"z") + b"\xd8\5" + bytes(16),
+        "lying_count": b"\x22\x81" + packed(b"keys") + b"\xdd" + b"\xff" * 4,
+        "deep": b"\xf3\x81" + packed(b"x") + b"\x91" * 40,
+        "float_offset": b"\x10\x81" + packed(b"kv_offset") + b"\xcb" + struct.pack(">d", 2.0**64),
+        "nil": b"\x12\x81" + packed(b"key") + b"\xc0",
+    }
+
+
+def upstream_resource_manager_seeds():
+    page = "upstream_resource_manager.md"
+    names = ("alloc-request", "free-request", "stats-request", "access-request")
+    seeds = {name: dump(page, name) for name in names}
+    alloc = seeds["alloc-request"]
+    return seeds | {
+        "stream": b"".join(seeds.values()),
+        "reply": dump(page, "alloc-reply"),
+        "long_path": alloc[:20] + struct.pack("<I", 4097) + alloc[24:],
+        "short": alloc[:-1],
+        "too_long": alloc[:8] + struct.pack("<I", 8193) + alloc[12:],
+        "other_version": alloc[:4] + b"\3" + alloc[5:],
+    }
+
+
 SEEDS = {
+    "upstream_metadata": upstream_metadata_seeds,
+    "upstream_resource_manager": upstream_resource_manager_seeds,
     "lease_area": lease_area_seeds,
     "catalogue_open": catalogue_open_seeds,
     "catalogue": catalogue_seeds,

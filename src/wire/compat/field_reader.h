@@ -1,0 +1,63 @@
+// Fills structs from MessagePack maps with text keys, by tables of fields: keys in any order and
+// written as str or bin, unknown ones passed over, the last of several alike wins, nil is as
+// absent.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "wire/compat/metadata.h"
+#include "wire/compat/msgpack_reader.h"
+
+namespace maru::wire::compat {
+
+enum class Need : uint8_t { kRequired, kOptional };
+
+struct Field {
+  using Target = std::variant<uint64_t*, double*, bool*, std::string_view*, std::string*,
+                              std::vector<std::string_view>*, std::vector<RegisterEntry>*,
+                              std::vector<StatsEntry>*>;
+  std::string_view name;
+  Target to;
+  uint64_t max = 0;  // bytes of a text, items of a list
+  Need need = Need::kRequired;
+  bool seen = false;
+};
+
+class FieldReader {
+ public:
+  explicit FieldReader(std::span<const std::byte> payload) : reader_(payload) {}
+
+  // One map and nothing behind it. No bytes at all are a map without pairs.
+  bool ReadPayload(std::span<Field> fields);
+  // "entries[3].kv_offset is -5, a number from 0 to 2^64-1 was expected"
+  const std::string& error() const { return error_; }
+
+ private:
+  bool ReadMap(std::span<Field> fields);
+  bool ReadPair(std::span<Field> fields);
+  bool ReadValue(Field& field);
+
+  bool Store(const Field& field, const MsgpackItem& item, uint64_t* to);
+  bool Store(const Field& field, const MsgpackItem& item, double* to);
+  bool Store(const Field& field, const MsgpackItem& item, bool* to);
+  bool Store(const Field& field, const MsgpackItem& item, std::string_view* to);
+  bool Store(const Field& field, const MsgpackItem& item, std::string* to);
+  template <typename T>
+  bool Store(const Field& field, const MsgpackItem& item, std::vector<T>* to);
+
+  bool Fail(std::string_view name, std::string_view what);
+  bool FailItem(const Field& field, const MsgpackItem& item, std::string_view expected);
+
+  MsgpackReader reader_;
+  std::string_view list_;  // the list that is being read
+  size_t index_ = 0;
+  std::string error_;
+};
+
+}  // namespace maru::wire::compat
