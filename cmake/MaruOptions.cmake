@@ -26,6 +26,8 @@ endif()
 
 find_package(Threads REQUIRED)
 find_path(MARU_XXHASH_INCLUDE xxhash.h REQUIRED)
+find_library(MARU_zmq_LIBRARY zmq REQUIRED)
+find_library(MARU_sodium_LIBRARY sodium REQUIRED)
 
 # maru_flags carries the flags; every target of ours links it privately.
 add_library(maru_flags INTERFACE)
