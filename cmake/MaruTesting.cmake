@@ -3,6 +3,8 @@
 find_package(GTest REQUIRED)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 find_library(MARU_RAPIDCHECK_LIBRARY rapidcheck REQUIRED)
+# Debian's Python packages belong to its own interpreter, which need not be the first in PATH.
+find_program(MARU_DEBIAN_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH REQUIRED)
 
 # One precompiled header, shared by all test programs.
 add_executable(maru_test_pch "${PROJECT_SOURCE_DIR}/cmake/test_pch.cc")

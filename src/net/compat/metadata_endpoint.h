@@ -1,0 +1,103 @@
+// Upstream's metadata protocol on a ZeroMQ ROUTER (docs/formats/upstream_metadata.md): REQ and
+// DEALER clients at once, replies to each in the order of its requests. What does not decode is
+// answered here; the service sees good requests only and knows nothing of sockets.
+//
+// Nothing here waits for a peer: replies to one that does not read are dropped beyond a limit, and
+// nobody else notices. All calls belong to the loop's thread.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/units.h"
+#include "maru/result.h"
+#include "net/event_loop.h"
+#include "os/event.h"
+#include "wire/compat/metadata.h"
+
+namespace maru::net::compat {
+
+class MetadataService {
+ public:
+  virtual ~MetadataService() = default;
+  // The whole reply message, as EncodeMetadataReply makes it. Texts of the request live for the
+  // call.
+  virtual std::vector<std::byte> Answer(const wire::compat::MetadataHeader& header,
+                                        const wire::compat::MetadataRequest& request) = 0;
+};
+
+class MetadataEndpoint {
+ public:
+  // Requests of one peer that wait within ZeroMQ; beyond it the peer's own sends wait. Twice what
+  // upstream's client has in flight.
+  static constexpr int kRequestsWaitingMax = 128;
+  // Replies of one peer that it has not taken yet, and their bytes.
+  static constexpr int kRepliesWaitingMax = 16'384;
+  static constexpr size_t kReplyBytesWaitingMax = 64 * kMiB;
+  // Requests answered before other descriptors of the loop have their turn.
+  static constexpr uint32_t kRequestsPerTurnMax = 64;
+  // Frames before the message: identity, delimiter, and those of proxies.
+  static constexpr size_t kEnvelopePartsMax = 8;
+  static constexpr size_t kEnvelopePartBytesMax = 255;
+
+  struct Counters {
+    uint64_t answered = 0;         // handed to ZeroMQ
+    uint64_t malformed = 0;        // of those received
+    uint64_t replies_dropped = 0;  // their peer is gone, or does not read
+  };
+
+  // "tcp://127.0.0.1:5555", with an address as os::TcpAddress::Parse reads it.
+  // REQUIRES: loop and service outlive the endpoint.
+  static Result<std::unique_ptr<MetadataEndpoint>> Create(EventLoop* loop, MetadataService* service,
+                                                          std::string_view address);
+  ~MetadataEndpoint();
+  MetadataEndpoint(const MetadataEndpoint&) = delete;
+  MetadataEndpoint& operator=(const MetadataEndpoint&) = delete;
+
+  // With the port that was chosen.
+  const std::string& address() const { return address_; }
+  const Counters& counters() const { return counters_; }
+  // Remembered: those with waiting replies, and some that had.
+  size_t peers() const { return peers_.size(); }
+
+ private:
+  class Part;
+  struct Peer {
+    // Relaxed on both sides: a quantity that orders nothing. Added to here, taken from in ZeroMQ's
+    // thread when it has sent a reply.
+    std::atomic<size_t> reply_bytes_waiting{0};
+  };
+  struct Outgoing;
+
+  MetadataEndpoint(EventLoop* loop, MetadataService* service, os::WakeFd more)
+      : loop_(loop), service_(service), more_(std::move(more)) {}
+  Status Open(std::string_view address);
+  Status Watch();
+  void Drain();
+  // False when no message waits.
+  bool ReceiveOne();
+  std::vector<std::byte> Answer(std::span<const std::byte> message);
+  void Reply(std::vector<Part> envelope, std::vector<std::byte> message);
+  std::shared_ptr<Peer> PeerOf(std::string identity);
+
+  EventLoop* const loop_;
+  MetadataService* const service_;
+  void* context_ = nullptr;  // of ZeroMQ, as the socket
+  void* socket_ = nullptr;
+  int fd_ = -1;      // ZeroMQ's own
+  os::WakeFd more_;  // told when a turn ended with messages left
+  std::string address_;
+  Counters counters_;
+  // By identity. A peer without waiting replies is forgotten at the next sweep.
+  std::unordered_map<std::string, std::shared_ptr<Peer>> peers_;
+  size_t sweep_at_ = 1024;
+};
+
+}  // namespace maru::net::compat

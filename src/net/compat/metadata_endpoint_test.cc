@@ -1,0 +1,277 @@
+#include "net/compat/metadata_endpoint.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <zmq.h>
+
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/mutex.h"
+#include "base/testing.h"
+#include "net/compat/test_loop.h"
+#include "os/unique_fd.h"
+#include "wire/compat/metadata_codec.h"
+#include "wire/compat/test_upstream.h"
+
+namespace maru::net::compat {
+namespace {
+
+using wire::compat::Bytes;
+using wire::compat::KeyPayload;
+using wire::compat::Message;
+using wire::compat::MetadataHeader;
+using wire::compat::MetadataRequest;
+using wire::compat::PayloadOf;
+
+constexpr uint8_t kExists = 0x12;
+constexpr uint8_t kListAllocations = 0x04;
+
+// A key exists if it begins with "yes"; a list of allocations is of about a MiB.
+class TestService : public MetadataService {
+ public:
+  Bytes Answer(const MetadataHeader& header, const MetadataRequest& request) override {
+    const MutexLock lock(mutex_);
+    ++requests_;
+    if (header.type == kListAllocations) {
+      ++lists_;
+      const wire::compat::Handle handle{1 << 20, 1 << 20, 1 << 20, ~uint64_t{0}};
+      return EncodeMetadataReply(header,
+                                 wire::compat::AllocationsReply{std::vector(20'000, handle)});
+    }
+    const auto& keys = std::get<wire::compat::KeysRequest>(request).keys;
+    return EncodeMetadataReply(header, wire::compat::ExistsReply{keys.at(0).starts_with("yes")});
+  }
+  uint64_t requests() {
+    const MutexLock lock(mutex_);
+    return requests_;
+  }
+  uint64_t lists() {
+    const MutexLock lock(mutex_);
+    return lists_;
+  }
+
+ private:
+  Mutex mutex_;
+  uint64_t requests_ MARU_GUARDED_BY(mutex_) = 0;
+  uint64_t lists_ MARU_GUARDED_BY(mutex_) = 0;
+};
+
+class Client {
+ public:
+  Client(void* context, int type, const std::string& address, int receive_max = 0)
+      : socket_(zmq_socket(context, type)) {
+    const int linger = 0;
+    zmq_setsockopt(socket_, ZMQ_LINGER, &linger, sizeof(linger));
+    zmq_setsockopt(socket_, ZMQ_RCVHWM, &receive_max, sizeof(receive_max));
+    zmq_setsockopt(socket_, ZMQ_SNDHWM, &linger, sizeof(linger));  // 0: no limit
+    EXPECT_EQ(zmq_connect(socket_, address.c_str()), 0);
+  }
+  ~Client() { zmq_close(socket_); }
+
+  void Send(const std::vector<Bytes>& parts) {
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const int flags = i + 1 < parts.size() ? ZMQ_SNDMORE : 0;
+      ASSERT_GE(zmq_send(socket_, parts[i].data(), parts[i].size(), flags), 0);
+    }
+  }
+  std::vector<Bytes> Receive() {
+    std::vector<Bytes> parts;
+    while (true) {
+      zmq_msg_t part;
+      zmq_msg_init(&part);
+      EXPECT_GE(zmq_msg_recv(&part, socket_, 0), 0);
+      const auto* data = static_cast<const std::byte*>(zmq_msg_data(&part));
+      parts.emplace_back(data, data + zmq_msg_size(&part));
+      const bool more = zmq_msg_more(&part) != 0;
+      zmq_msg_close(&part);
+      if (!more) return parts;
+    }
+  }
+  // Of a REQ socket.
+  Bytes Ask(const Bytes& message) {
+    Send({message});
+    return Receive().back();
+  }
+
+ private:
+  void* const socket_;
+};
+
+class MetadataEndpointTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_OK_AND_ASSIGN(endpoint_,
+                         MetadataEndpoint::Create(loop_.get(), &service_, "tcp://127.0.0.1:0"));
+    loop_.Start();
+  }
+  void TearDown() override {
+    loop_.Stop();
+    endpoint_.reset();
+    zmq_ctx_term(context_);
+  }
+  std::unique_ptr<Client> Connect(int type, int receive_max = 0) {
+    return std::make_unique<Client>(context_, type, endpoint_->address(), receive_max);
+  }
+  void ExpectServed() {
+    const auto client = Connect(ZMQ_REQ);
+    EXPECT_TRUE(PayloadOf(client->Ask(Message(kExists, 1, KeyPayload("yes")))).Bool("exists"));
+  }
+  MetadataEndpoint::Counters StopAndCount() {
+    loop_.Stop();
+    return endpoint_->counters();
+  }
+
+  void* context_ = zmq_ctx_new();
+  TestService service_;
+  TestLoop loop_;
+  std::unique_ptr<MetadataEndpoint> endpoint_;
+};
+
+uint32_t SequenceOf(const Bytes& reply) {
+  MetadataHeader header;
+  EXPECT_OK(DecodeMetadataHeader(reply, &header));
+  return header.sequence;
+}
+
+TEST_F(MetadataEndpointTest, AnswersReqAndDealerAtOnce) {
+  const auto req = Connect(ZMQ_REQ);
+  const auto dealer = Connect(ZMQ_DEALER);
+  for (uint32_t i = 0; i < 50; ++i) {
+    const std::string key = (i % 3 == 0 ? "yes" : "no") + std::to_string(i);
+    dealer->Send({{}, Message(kExists, 2 * i, KeyPayload(key))});
+    dealer->Send({{}, Message(kExists, 2 * i + 1, KeyPayload("yes"), wire::compat::kFlagUrgent)});
+    const Bytes reply = req->Ask(Message(kExists, i, KeyPayload(key)));
+    EXPECT_EQ(SequenceOf(reply), i);
+    EXPECT_EQ(PayloadOf(reply).Bool("exists"), i % 3 == 0);
+  }
+  for (uint32_t i = 0; i < 100; ++i) {
+    const std::vector<Bytes> parts = dealer->Receive();
+    ASSERT_EQ(parts.size(), 2u);
+    EXPECT_TRUE(parts[0].empty());
+    EXPECT_EQ(SequenceOf(parts[1]), i);
+    EXPECT_EQ(parts[1][4], std::byte{static_cast<uint8_t>(i % 2 == 0 ? 0 : 4)}) << "flags";
+    EXPECT_EQ(PayloadOf(parts[1]).Bool("exists"), i % 2 == 1 || i / 2 % 3 == 0);
+  }
+  EXPECT_EQ(StopAndCount().answered, 150u);
+}
+
+TEST_F(MetadataEndpointTest, AnswersAThousandPipelinedRequestsInOrder) {
+  const auto dealer = Connect(ZMQ_DEALER);
+  const auto other = Connect(ZMQ_DEALER);
+  for (uint32_t i = 0; i < 1000; ++i) {
+    dealer->Send({{}, Message(kExists, i, KeyPayload("yes"))});
+    other->Send({{}, Message(kExists, ~i, KeyPayload("no"))});
+  }
+  for (uint32_t i = 0; i < 1000; ++i) {
+    ASSERT_EQ(SequenceOf(dealer->Receive().back()), i);
+    ASSERT_EQ(SequenceOf(other->Receive().back()), ~i);
+  }
+  EXPECT_EQ(StopAndCount().replies_dropped, 0u);
+}
+
+TEST_F(MetadataEndpointTest, AnswersMalformedMessagesWithAnError) {
+  const auto req = Connect(ZMQ_REQ);
+  const Bytes good = Message(kExists, 77, KeyPayload("yes"));
+  Bytes magic = good;
+  magic[0] = std::byte{1};
+  const auto error = [&](const Bytes& message, uint32_t sequence) {
+    const Bytes reply = req->Ask(message);
+    EXPECT_EQ(SequenceOf(reply), sequence);
+    return PayloadOf(reply).Text("error");
+  };
+  EXPECT_EQ(error({}, 0), "a message of 0 bytes is shorter than a header, 16 bytes");
+  EXPECT_EQ(error(magic, 77), "magic is 0x0100, expected 0xcf00");
+  EXPECT_EQ(error(Bytes(good.begin(), good.end() - 1), 77),
+            "payload length says 9 bytes, 8 follow the header");
+  EXPECT_EQ(error(Message(0x07, 5, {}), 5), "message type 0x07: no such message type");
+  EXPECT_EQ(error(Message(kExists, 6, {}), 6), "message type 0x12: key is missing");
+  EXPECT_EQ(service_.requests(), 0u);
+  EXPECT_TRUE(PayloadOf(req->Ask(good)).Bool("exists"));
+  EXPECT_EQ(StopAndCount().malformed, 5u);
+}
+
+TEST_F(MetadataEndpointTest, DropsThePeerOfAMessageThatIsTooLargeAndNobodyElse) {
+  const auto dealer = Connect(ZMQ_DEALER);
+  dealer->Send({{}, Message(kExists, 1, KeyPayload("yes"))});
+  dealer->Receive();
+  dealer->Send({{}, Bytes(wire::compat::kMetadataMessageBytesMax + 1)});
+  ExpectServed();
+  EXPECT_EQ(service_.requests(), 2u);
+  EXPECT_EQ(StopAndCount().malformed, 0u) << "it never came through";
+}
+
+TEST_F(MetadataEndpointTest, KeepsQuietWhereNoReplyIsWanted) {
+  const auto dealer = Connect(ZMQ_DEALER);
+  dealer->Send({{}, Message(kExists, 1, KeyPayload("yes"), wire::compat::kFlagNoReply)});
+  dealer->Send({{}, Message(kExists, 2, {}, wire::compat::kFlagNoReply)});
+  dealer->Send({{}, Message(kExists, 3, KeyPayload("yes"))});
+  EXPECT_EQ(SequenceOf(dealer->Receive().back()), 3u);
+  EXPECT_EQ(service_.requests(), 2u);
+}
+
+TEST_F(MetadataEndpointTest, RepeatsAnyEnvelopeUpToItsLimit) {
+  const auto dealer = Connect(ZMQ_DEALER);
+  const Bytes good = Message(kExists, 1, KeyPayload("yes"));
+  dealer->Send({good});
+  EXPECT_EQ(dealer->Receive().size(), 1u);
+  const Bytes hop(5, std::byte{9});
+  dealer->Send({hop, {}, good});
+  const std::vector<Bytes> parts = dealer->Receive();
+  ASSERT_EQ(parts.size(), 3u);
+  EXPECT_EQ(parts[0], hop);
+  dealer->Send({Bytes(256), {}, good});                         // too large a part
+  dealer->Send({hop, hop, hop, hop, hop, hop, hop, {}, good});  // too many: 9 with the identity
+  dealer->Send({{}, Message(kExists, 5, KeyPayload("yes"))});
+  EXPECT_EQ(SequenceOf(dealer->Receive().back()), 5u);
+  EXPECT_EQ(StopAndCount().malformed, 2u);
+}
+
+TEST_F(MetadataEndpointTest, DropsRepliesToAPeerThatDoesNotReadAndServesOthers) {
+  const auto deaf = Connect(ZMQ_DEALER, 1);
+  constexpr uint32_t kLists = 150;  // of a MiB: what sockets and limit hold is less
+  for (uint32_t i = 0; i < kLists; ++i) deaf->Send({{}, Message(kListAllocations, i, {})});
+  // Each turn is a round trip, so the loop goes on and ends.
+  while (service_.lists() < kLists) ExpectServed();
+  ExpectServed();
+  const MetadataEndpoint::Counters counters = StopAndCount();
+  EXPECT_GT(counters.replies_dropped, 0u);
+  EXPECT_LT(counters.replies_dropped, kLists - 50) << "within the limit they wait";
+}
+
+TEST_F(MetadataEndpointTest, ServesOthersWhileAPeerIsSilentInMidHandshake) {
+  const std::string& address = endpoint_->address();
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const os::UniqueFd fd(::socket(AF_INET, SOCK_STREAM, 0));
+  ASSERT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)), 0);
+  ASSERT_EQ(::send(fd.get(), "\xff\0\0", 3, 0), 3);
+  ExpectServed();
+}
+
+TEST_F(MetadataEndpointTest, ForgetsPeersThatAreGone) {
+  for (int i = 0; i < 1100; ++i) ExpectServed();
+  EXPECT_EQ(StopAndCount().answered, 1100u);
+  EXPECT_LT(endpoint_->peers(), 1024u);
+}
+
+TEST(MetadataEndpoint, RefusesAddresses) {
+  TestLoop loop;
+  TestService service;
+  const auto create = [&](std::string_view address) {
+    return MetadataEndpoint::Create(loop.get(), &service, address).status();
+  };
+  EXPECT_CODE(create("ipc:///tmp/x"), kInvalidArgument);
+  EXPECT_CODE(create("tcp://somewhere:5555"), kInvalidArgument);
+  EXPECT_CODE(create("127.0.0.1:5555"), kInvalidArgument);
+  ASSERT_OK_AND_ASSIGN(const auto endpoint,
+                       MetadataEndpoint::Create(loop.get(), &service, "tcp://127.0.0.1:0"));
+  EXPECT_CODE(create(endpoint->address()), kAlreadyExists);
+}
+
+}  // namespace
+}  // namespace maru::net::compat

@@ -1,0 +1,180 @@
+#include "net/compat/resource_manager_endpoint.h"
+
+#include <array>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "wire/compat/resource_manager_codec.h"
+
+namespace maru::net::compat {
+
+namespace upstream = wire::compat;
+
+namespace {
+
+// Room for one request of the largest size: one that is whole always fits.
+constexpr size_t kInBytesMax = upstream::kRmHeaderBytes + upstream::kRmPayloadBytesMax;
+
+std::vector<std::byte> ErrorReply(upstream::RmStatus status, std::string_view message) {
+  return upstream::EncodeRmReply(upstream::RmErrorReply{status, std::string(message)});
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ResourceManagerEndpoint>> ResourceManagerEndpoint::Create(
+    EventLoop* loop, ResourceManagerService* service, const os::TcpAddress& address) {
+  MARU_ASSIGN_OR_RETURN(os::TcpListener listener, os::TcpListener::Listen(address));
+  std::unique_ptr<ResourceManagerEndpoint> endpoint(
+      new ResourceManagerEndpoint(loop, service, std::move(listener)));
+  ResourceManagerEndpoint* const self = endpoint.get();
+  MARU_RETURN_IF_ERROR(loop->Watch(self->listener_.fd(), os::Interest::kRead,
+                                   [self](const os::ReadyEvent&) { self->Accept(); }));
+  return endpoint;
+}
+
+ResourceManagerEndpoint::~ResourceManagerEndpoint() {
+  while (!connections_.empty()) Close(connections_.begin()->first);
+  loop_->Unwatch(listener_.fd());
+}
+
+void ResourceManagerEndpoint::Accept() {
+  Result<os::TcpSocket> accepted = listener_.TryAccept();
+  if (!accepted.ok()) {
+    LogWarning(std::string(accepted.status().message()));
+    // Descriptors may have run out.
+    CloseSilent();
+    return;
+  }
+  if (!accepted->valid()) return;
+  if (connections_.size() >= kConnectionsMax && !CloseSilent()) {
+    LogWarning("connection to " + address().ToString() +
+               " refused: " + std::to_string(kConnectionsMax) + " are open");
+    return;
+  }
+  const uint64_t id = next_id_++;
+  auto connection = std::make_unique<Connection>();
+  connection->socket = std::move(*accepted);
+  connection->last_read = ++reads_;
+  const Status watched =
+      loop_->Watch(connection->socket.fd(), os::Interest::kRead,
+                   [this, id](const os::ReadyEvent& event) { OnReady(id, event); });
+  if (!watched.ok()) return LogWarning(watched.message());
+  connections_[id] = std::move(connection);
+}
+
+bool ResourceManagerEndpoint::CloseSilent() {
+  uint64_t silent = 0;
+  uint64_t last_read = ~uint64_t{0};
+  for (const auto& [id, connection] : connections_) {
+    if (!connection->client_id.empty() || connection->last_read >= last_read) continue;
+    silent = id;
+    last_read = connection->last_read;
+  }
+  if (silent == 0) return false;
+  LogInfo("connection " + std::to_string(silent) + " closed: silent, and its place is needed");
+  Close(silent);
+  return true;
+}
+
+void ResourceManagerEndpoint::OnReady(uint64_t id, const os::ReadyEvent& event) {
+  const auto at = connections_.find(id);
+  if (at == connections_.end()) return;
+  Connection& connection = *at->second;
+  const bool reads = connection.interest != os::Interest::kWrite;
+  if (event.readable && reads && !Read(connection)) return Close(id);
+  // Sending makes room for further replies to requests that are here already.
+  do {
+    if (!Write(connection)) return Close(id);
+  } while (AnswerAll(id, connection));
+  if (connection.ending && connection.waiting() == 0) return Close(id);
+
+  const bool may_read = !connection.ending && connection.waiting() < kReplyBytesWaitingMax;
+  os::Interest interest = may_read ? os::Interest::kRead : os::Interest::kWrite;
+  if (may_read && connection.waiting() > 0) interest = os::Interest::kReadWrite;
+  if (interest == connection.interest) return;
+  connection.interest = interest;
+  MARU_CHECK_OK(loop_->Change(connection.socket.fd(), interest));
+}
+
+bool ResourceManagerEndpoint::Read(Connection& connection) {
+  std::array<std::byte, kInBytesMax> buffer;
+  const size_t room = kInBytesMax - connection.in.size();
+  if (room == 0) return true;  // whole requests wait for room for their replies
+  const Result<os::Received> received = connection.socket.TryRead(std::span(buffer).first(room));
+  if (!received.ok()) {
+    LogWarning(received.status().message());
+    return false;
+  }
+  if (received->outcome == os::IoOutcome::kWouldBlock) return true;
+  connection.last_read = ++reads_;
+  // The peer may have closed its sending side only, and read on.
+  if (received->outcome == os::IoOutcome::kClosed) connection.ending = true;
+  const auto from = std::span(buffer).first(received->size_bytes);
+  connection.in.insert(connection.in.end(), from.begin(), from.end());
+  return true;
+}
+
+bool ResourceManagerEndpoint::Write(Connection& connection) {
+  while (connection.waiting() > 0) {
+    const Result<os::Received> sent = connection.socket.TryWrite(
+        std::span<const std::byte>(connection.out).subspan(connection.out_sent));
+    if (!sent.ok() || sent->outcome == os::IoOutcome::kClosed) return false;
+    if (sent->outcome == os::IoOutcome::kWouldBlock) return true;
+    connection.out_sent += sent->size_bytes;
+  }
+  connection.out.clear();
+  connection.out_sent = 0;
+  return true;
+}
+
+bool ResourceManagerEndpoint::AnswerAll(uint64_t id, Connection& connection) {
+  std::span<const std::byte> left(connection.in);
+  bool answered = false;
+  while (left.size() >= upstream::kRmHeaderBytes && connection.waiting() < kReplyBytesWaitingMax) {
+    upstream::RmHeader header;
+    const Status framed = upstream::DecodeRmHeader(left.first(upstream::kRmHeaderBytes), &header);
+    std::vector<std::byte> reply;
+    if (!framed.ok()) {
+      LogWarning("connection " + std::to_string(id) + " dropped: " + std::string(framed.message()));
+      reply = ErrorReply(upstream::RmStatus::kInvalid, framed.message());
+      connection.ending = true;
+      left = {};
+    } else {
+      if (left.size() - upstream::kRmHeaderBytes < header.payload_bytes) break;
+      const auto payload = left.subspan(upstream::kRmHeaderBytes, header.payload_bytes);
+      reply = Answer(id, connection, header.type, payload);
+      left = left.subspan(upstream::kRmHeaderBytes + header.payload_bytes);
+    }
+    connection.out.insert(connection.out.end(), reply.begin(), reply.end());
+    answered = true;
+  }
+  const size_t used = connection.in.size() - left.size();
+  connection.in.erase(connection.in.begin(), connection.in.begin() + static_cast<ptrdiff_t>(used));
+  return answered;
+}
+
+std::vector<std::byte> ResourceManagerEndpoint::Answer(uint64_t id, Connection& connection,
+                                                       uint16_t type,
+                                                       std::span<const std::byte> payload) {
+  upstream::RmRequest request;
+  const Status status = upstream::DecodeRmRequest(type, payload, &request);
+  if (!status.ok()) return ErrorReply(upstream::RmStatus::kInvalid, status.message());
+  const std::string_view client = upstream::ClientIdOf(request);
+  if (connection.client_id.empty()) connection.client_id = client;
+  if (!client.empty() && client != connection.client_id) {
+    return ErrorReply(upstream::RmStatus::kAccess, "this connection is another client's");
+  }
+  return service_->Answer({id, connection.client_id}, request);
+}
+
+void ResourceManagerEndpoint::Close(uint64_t id) {
+  const auto at = connections_.find(id);
+  MARU_CHECK(at != connections_.end());
+  const std::unique_ptr<Connection> connection = std::move(at->second);
+  connections_.erase(at);
+  loop_->Unwatch(connection->socket.fd());
+  connection->socket.Close();
+  if (!connection->client_id.empty()) service_->OnClosed({id, connection->client_id});
+}
+
+}  // namespace maru::net::compat

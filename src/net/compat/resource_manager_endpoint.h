@@ -1,0 +1,98 @@
+// Upstream's resource-manager protocol over TCP (docs/formats/upstream_resource_manager.md). Reads
+// what there is of each peer's stream, hands whole requests to the service and keeps what a peer
+// does not take, up to a limit beyond which it is not read from. A peer that breaks framing loses
+// its connection; a connection belongs to the first client id that it names.
+//
+// All calls belong to the loop's thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/units.h"
+#include "net/event_loop.h"
+#include "os/tcp_socket.h"
+#include "wire/compat/resource_manager.h"
+
+namespace maru::net::compat {
+
+struct RmCaller {
+  uint64_t connection = 0;     // never used twice
+  std::string_view client_id;  // empty until the connection has named one
+};
+
+class ResourceManagerService {
+ public:
+  virtual ~ResourceManagerService() = default;
+  // The whole reply, as EncodeRmReply makes it. Texts live for the call.
+  virtual std::vector<std::byte> Answer(const RmCaller& caller,
+                                        const wire::compat::RmRequest& request) = 0;
+  // Told once for each connection that named a client.
+  virtual void OnClosed(const RmCaller& caller) = 0;
+};
+
+class ResourceManagerEndpoint {
+ public:
+  // When as many are open, a newcomer takes the place of the one that has been silent for longest
+  // among those that have named no client; if all have, it is refused.
+  static constexpr size_t kConnectionsMax = 1024;
+  // Replies that a peer has not taken; with that much it is not read from.
+  static constexpr size_t kReplyBytesWaitingMax = 64 * kKiB;
+
+  // REQUIRES: loop and service outlive the endpoint.
+  static Result<std::unique_ptr<ResourceManagerEndpoint>> Create(EventLoop* loop,
+                                                                 ResourceManagerService* service,
+                                                                 const os::TcpAddress& address);
+  ~ResourceManagerEndpoint();
+  ResourceManagerEndpoint(const ResourceManagerEndpoint&) = delete;
+  ResourceManagerEndpoint& operator=(const ResourceManagerEndpoint&) = delete;
+
+  // With the port that was chosen.
+  const os::TcpAddress& address() const { return listener_.address(); }
+  size_t connections() const { return connections_.size(); }
+
+ private:
+  struct Connection {
+    os::TcpSocket socket;
+    std::vector<std::byte> in;   // of requests that are not whole yet
+    std::vector<std::byte> out;  // replies from out_sent on are not sent yet
+    size_t out_sent = 0;
+    std::string client_id;
+    uint64_t last_read = 0;  // by reads_
+    bool ending = false;     // closed when `out` is sent
+    os::Interest interest = os::Interest::kRead;
+
+    size_t waiting() const { return out.size() - out_sent; }
+  };
+
+  ResourceManagerEndpoint(EventLoop* loop, ResourceManagerService* service,
+                          os::TcpListener listener)
+      : loop_(loop), service_(service), listener_(std::move(listener)) {}
+  void Accept();
+  // False when there is none that may go.
+  bool CloseSilent();
+  void OnReady(uint64_t id, const os::ReadyEvent& event);
+  // False when the connection is broken.
+  bool Read(Connection& connection);
+  bool Write(Connection& connection);
+  // Answers whole requests while their replies have room; true when it answered one.
+  bool AnswerAll(uint64_t id, Connection& connection);
+  std::vector<std::byte> Answer(uint64_t id, Connection& connection, uint16_t type,
+                                std::span<const std::byte> payload);
+  void Close(uint64_t id);
+
+  EventLoop* const loop_;
+  ResourceManagerService* const service_;
+  os::TcpListener listener_;
+  std::map<uint64_t, std::unique_ptr<Connection>> connections_;
+  uint64_t next_id_ = 1;
+  uint64_t reads_ = 0;
+};
+
+}  // namespace maru::net::compat

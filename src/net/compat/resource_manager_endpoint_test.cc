@@ -1,0 +1,313 @@
+#include "net/compat/resource_manager_endpoint.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/mutex.h"
+#include "base/testing.h"
+#include "net/compat/test_loop.h"
+#include "os/unique_fd.h"
+#include "wire/compat/resource_manager_codec.h"
+
+namespace maru::net::compat {
+namespace {
+
+using wire::compat::kRmHeaderBytes;
+using wire::compat::kRmMagic;
+using wire::compat::kRmVersion;
+using wire::compat::RmStatus;
+using Bytes = std::vector<std::byte>;
+
+template <typename T>
+void Put(Bytes& out, T value) {
+  out.resize(out.size() + sizeof(T));
+  StoreLittle(&out[out.size() - sizeof(T)], value);
+}
+
+Bytes Request(uint16_t type, const Bytes& payload) {
+  Bytes out;
+  Put(out, kRmMagic);
+  Put(out, kRmVersion);
+  Put(out, type);
+  Put(out, static_cast<uint32_t>(payload.size()));
+  out.insert(out.end(), payload.begin(), payload.end());
+  return out;
+}
+
+Bytes Stats() { return Request(5, {}); }
+
+Bytes Alloc(std::string_view client, uint64_t request_id) {
+  Bytes payload;
+  Put(payload, uint64_t{4096});
+  Put(payload, uint64_t{0});
+  Put(payload, static_cast<uint16_t>(client.size()));
+  const auto id = AsBytes(client);
+  payload.insert(payload.end(), id.begin(), id.end());
+  Put(payload, request_id);
+  return Request(1, payload);
+}
+
+// An allocation comes back with its request id as region id; statistics tell one pool.
+class TestService : public ResourceManagerService {
+ public:
+  Bytes Answer(const RmCaller& caller, const wire::compat::RmRequest& request) override {
+    if (const auto* alloc = std::get_if<wire::compat::RmAllocRequest>(&request)) {
+      EXPECT_EQ(caller.client_id, alloc->client_id);
+      const MutexLock lock(mutex_);
+      ++allocs_;
+      return EncodeRmReply(
+          wire::compat::RmAllocReply{.handle = {alloc->request_id, 0, 0, 0}, .path = path_});
+    }
+    return EncodeRmReply(wire::compat::RmStatsReply{{{"/dev/shm/pool"}}});
+  }
+  void OnClosed(const RmCaller& caller) override {
+    const MutexLock lock(mutex_);
+    closed_.emplace_back(caller.client_id);
+  }
+  void MakeRepliesLarge() {
+    const MutexLock lock(mutex_);
+    path_ = std::string(4000, 'p');
+  }
+  uint64_t allocs() {
+    const MutexLock lock(mutex_);
+    return allocs_;
+  }
+  std::vector<std::string> closed() {
+    const MutexLock lock(mutex_);
+    return closed_;
+  }
+
+ private:
+  Mutex mutex_;
+  uint64_t allocs_ MARU_GUARDED_BY(mutex_) = 0;
+  std::string path_ MARU_GUARDED_BY(mutex_);
+  std::vector<std::string> closed_ MARU_GUARDED_BY(mutex_);
+};
+
+struct Reply {
+  uint16_t type = 0;
+  Bytes payload;
+
+  RmStatus status() const { return static_cast<RmStatus>(LoadLittle<uint32_t>(payload.data())); }
+  std::string message() const { return std::string(AsText(std::span(payload).subspan(8))); }
+  uint64_t region_id() const { return LoadLittle<uint64_t>(&payload[8]); }
+};
+
+class Peer {
+ public:
+  explicit Peer(uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in name{};
+    name.sin_family = AF_INET;
+    name.sin_port = htons(port);
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)), 0);
+  }
+  void Send(std::span<const std::byte> bytes) {
+    ASSERT_EQ(::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  Reply Receive() {
+    Bytes head(kRmHeaderBytes);
+    EXPECT_EQ(ReadAll(head), head.size());
+    Reply reply;
+    reply.type = LoadLittle<uint16_t>(&head[6]);
+    reply.payload.resize(LoadLittle<uint32_t>(&head[8]));
+    EXPECT_EQ(ReadAll(reply.payload), reply.payload.size());
+    return reply;
+  }
+  Reply Ask(const Bytes& request) {
+    Send(request);
+    return Receive();
+  }
+  bool AtEnd() {
+    std::byte one;
+    return ::recv(fd_.get(), &one, 1, 0) <= 0;
+  }
+  void EndSending() { ::shutdown(fd_.get(), SHUT_WR); }
+
+ private:
+  size_t ReadAll(Bytes& to) {
+    if (to.empty()) return 0;
+    const ssize_t size = ::recv(fd_.get(), to.data(), to.size(), MSG_WAITALL);
+    return size < 0 ? 0 : static_cast<size_t>(size);
+  }
+  os::UniqueFd fd_;
+};
+
+class ResourceManagerEndpointTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_OK_AND_ASSIGN(endpoint_,
+                         ResourceManagerEndpoint::Create(loop_.get(), &service_,
+                                                         *os::TcpAddress::Parse("127.0.0.1:0")));
+    loop_.Start();
+  }
+  void TearDown() override {
+    loop_.Stop();
+    endpoint_.reset();
+  }
+  Peer Connect() { return Peer(endpoint_->address().port()); }
+  void ExpectServed() {
+    Peer peer = Connect();
+    EXPECT_EQ(peer.Ask(Stats()).type, 6);
+  }
+
+  TestService service_;
+  TestLoop loop_;
+  std::unique_ptr<ResourceManagerEndpoint> endpoint_;
+};
+
+TEST_F(ResourceManagerEndpointTest, TakesRequestsInPiecesOfAnySize) {
+  Peer peer = Connect();
+  const Bytes request = Alloc("host:1", 7);
+  for (const std::byte byte : request) peer.Send({&byte, 1});
+  EXPECT_EQ(peer.Receive().region_id(), 7u);
+  // The second begins within the packet of the first.
+  Bytes two = Alloc("host:1", 8);
+  const Bytes second = Alloc("host:1", 9);
+  two.insert(two.end(), second.begin(), second.begin() + 20);
+  peer.Send(two);
+  EXPECT_EQ(peer.Receive().region_id(), 8u);
+  peer.Send(std::span(second).subspan(20));
+  EXPECT_EQ(peer.Receive().region_id(), 9u);
+}
+
+TEST_F(ResourceManagerEndpointTest, AnswersAThousandPipelinedRequestsInOrder) {
+  Peer peer = Connect();
+  Bytes all;
+  for (uint64_t i = 0; i < 1000; ++i) {
+    const Bytes one = Alloc("host:1", i);
+    all.insert(all.end(), one.begin(), one.end());
+  }
+  peer.Send(all);
+  for (uint64_t i = 0; i < 1000; ++i) ASSERT_EQ(peer.Receive().region_id(), i);
+}
+
+TEST_F(ResourceManagerEndpointTest, EndsAStreamThatIsOutOfStep) {
+  Bytes oversized = Stats();
+  StoreLittle(&oversized[8], uint32_t{8193});
+  Bytes magic = Stats();
+  magic[0] = std::byte{0};
+  Bytes version = Stats();
+  version[4] = std::byte{1};
+  for (const Bytes& bad : {oversized, magic, version}) {
+    Peer peer = Connect();
+    Bytes bytes = Stats();
+    bytes.insert(bytes.end(), bad.begin(), bad.end());
+    peer.Send(bytes);
+    EXPECT_EQ(peer.Receive().type, 6) << "what came before is answered";
+    const Reply reply = peer.Receive();
+    EXPECT_EQ(reply.type, 255);
+    EXPECT_EQ(reply.status(), RmStatus::kInvalid);
+    EXPECT_NE(reply.message(), "");
+    EXPECT_TRUE(peer.AtEnd());
+  }
+  ExpectServed();
+}
+
+TEST_F(ResourceManagerEndpointTest, AnswersMalformedPayloadsAndGoesOn) {
+  Peer peer = Connect();
+  const Reply truncated = peer.Ask(Request(1, Bytes(20)));
+  EXPECT_EQ(truncated.type, 255);
+  EXPECT_EQ(truncated.message(), "ALLOC: request id takes 8 bytes, only 2 are left");
+  EXPECT_EQ(peer.Ask(Request(77, {})).message(), "no request has the message type 77");
+  EXPECT_EQ(peer.Ask(Request(5, Bytes(8192))).type, 6) << "the largest payload";
+  EXPECT_EQ(peer.Ask(Stats()).type, 6);
+}
+
+TEST_F(ResourceManagerEndpointTest, BindsAConnectionToItsFirstClient) {
+  {
+    Peer peer = Connect();
+    EXPECT_EQ(peer.Ask(Stats()).type, 6);
+    EXPECT_EQ(peer.Ask(Alloc("host:1", 1)).type, 2);
+    const Reply refused = peer.Ask(Alloc("host:2", 2));
+    EXPECT_EQ(refused.type, 255);
+    EXPECT_EQ(refused.status(), RmStatus::kAccess);
+    EXPECT_EQ(peer.Ask(Alloc("host:1", 3)).region_id(), 3u);
+    EXPECT_EQ(peer.Ask(Stats()).type, 6);
+    EXPECT_TRUE(service_.closed().empty());
+    peer.EndSending();
+    EXPECT_TRUE(peer.AtEnd());
+  }
+  {
+    Peer unnamed = Connect();
+  }
+  loop_.Stop();
+  endpoint_.reset();
+  EXPECT_EQ(service_.closed(), std::vector<std::string>{"host:1"});
+}
+
+TEST_F(ResourceManagerEndpointTest, ServesOthersWhileAPeerIsSilentInAHeader) {
+  Peer half = Connect();
+  half.Send(std::span<const std::byte>(Stats()).first(5));
+  Peer payload = Connect();
+  payload.Send(std::span<const std::byte>(Alloc("host:1", 1)).first(30));
+  ExpectServed();
+  half.Send(std::span<const std::byte>(Stats()).subspan(5));
+  EXPECT_EQ(half.Receive().type, 6) << "and takes up again whenever it likes";
+}
+
+TEST_F(ResourceManagerEndpointTest, ServesOthersWhileAPeerDoesNotReadAndLosesNoReply) {
+  // Replies of 40 MB: more than sockets and the endpoint hold for a peer.
+  constexpr uint64_t kRequests = 10'000;
+  service_.MakeRepliesLarge();
+  Peer deaf = Connect();
+  std::thread sender([&deaf] {
+    for (uint64_t i = 0; i < kRequests; ++i) deaf.Send(Alloc("host:1", i));
+  });
+  // Until the endpoint stops reading from it. It may take another look after the first one.
+  for (uint64_t before = ~uint64_t{0}; before != service_.allocs();) {
+    before = service_.allocs();
+    ExpectServed();
+  }
+  EXPECT_LT(service_.allocs(), kRequests);
+  for (uint64_t i = 0; i < kRequests; ++i) {
+    const Reply reply = deaf.Receive();
+    ASSERT_EQ(reply.region_id(), i);
+    ASSERT_GT(reply.payload.size(), 4000u);
+  }
+  sender.join();
+}
+
+TEST_F(ResourceManagerEndpointTest, AnswersWhatWasSentBeforeThePeerEndedItsSide) {
+  Peer peer = Connect();
+  Bytes all;
+  for (uint64_t i = 0; i < 3000; ++i) {
+    const Bytes one = Alloc("host:1", i);
+    all.insert(all.end(), one.begin(), one.end());
+  }
+  peer.Send(all);
+  peer.EndSending();
+  for (uint64_t i = 0; i < 3000; ++i) ASSERT_EQ(peer.Receive().region_id(), i);
+  EXPECT_TRUE(peer.AtEnd());
+}
+
+TEST_F(ResourceManagerEndpointTest, ANewcomerTakesThePlaceOfTheLongestSilent) {
+  rlimit files{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &files), 0);
+  if (files.rlim_max < 4096) GTEST_SKIP() << "needs ulimit -Hn 4096";
+  files.rlim_cur = 4096;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &files), 0);
+  Peer named = Connect();
+  EXPECT_EQ(named.Ask(Alloc("host:1", 1)).type, 2);
+  std::vector<Peer> silent;
+  for (size_t i = 1; i < ResourceManagerEndpoint::kConnectionsMax; ++i) {
+    silent.push_back(Connect());
+    EXPECT_EQ(silent.back().Ask(Stats()).type, 6);
+  }
+  EXPECT_EQ(silent[0].Ask(Stats()).type, 6);  // so the next one is silent for longest
+  ExpectServed();
+  EXPECT_TRUE(silent[1].AtEnd());
+  EXPECT_EQ(silent[0].Ask(Stats()).type, 6);
+  EXPECT_EQ(named.Ask(Alloc("host:1", 2)).type, 2) << "who has a name stays";
+}
+
+}  // namespace
+}  // namespace maru::net::compat
