@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Options: one table for flags, environment, file, help and documentation. Formats, byte by byte."""
+"""Options: one table for flags, environment, file, help and page. Formats, byte by byte."""
 
 import json
 import os
@@ -142,9 +142,9 @@ class Errors(unittest.TestCase):
                              ("Unavailable", 3, ""))
 
     def test_usage_errors_are_json_too(self):
-        for words in (["put", "k", "--json"], ["get", "k", "--json"], ["ls", "--json", "--limit", "many"],
-                      ["serve", "--json", "--pool", "tape:x"], ["no-such", "--json"],
-                      ["pool", "init", "/tmp/x", "--size", "1KiB", "--json"]):
+        for words in (["put", "k", "--json"], ["get", "k", "--json"],
+                      ["ls", "--json", "--limit", "many"], ["serve", "--json", "--pool", "tape:x"],
+                      ["no-such", "--json"], ["pool", "init", "/tmp/x", "--size", "1KiB", "--json"]):
             done = maru(*words)
             self.assertEqual(done.returncode, 2, (words, done.stderr))
             self.assertEqual(json.loads(done.stderr)["error"], "InvalidArgument")

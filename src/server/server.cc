@@ -145,7 +145,7 @@ Status Server::Impl::Listen(const ServerOptions& options, const Admission& admis
   MARU_ASSIGN_OR_RETURN(
       const os::UnixAddress beside,
       os::UnixAddress::Abstract("maru-" + layout::UuidText(pools_[0]->superblock().device.uuid)));
-  const Status listening = ListenAt(beside, admission);
+  Status listening = ListenAt(beside, admission);
   if (listening.code() != StatusCode::kAlreadyExists) return listening;
   LogWarning("clients reach this server by its path only: " + std::string(listening.message()));
   return OkStatus();
