@@ -41,6 +41,12 @@ Status LeaseAreas::Impl::Open() {
     }
   }
   AdoptBlocks(std::move(named));
+  for (uint16_t number = 0; number < layout::kClientSlots; ++number) {
+    if (clients[number].blocks.empty()) continue;
+    // What the ring holds has been drained by the former server but for its last moments. Told
+    // again, touches of long ago would count as the latest uses. Relaxed: recency is a hint.
+    clients[number].drained = Header(ClientSlot(number)).touch_head.load(std::memory_order_relaxed);
+  }
   return OkStatus();
 }
 

@@ -154,6 +154,19 @@ TEST(LeaseAreas, NothingThatAClientWritesLeadsOutside) {
   EXPECT_EQ(a.Drain(1), std::vector{a.first.value()});
 }
 
+TEST(LeaseAreas, TouchesDoNotComeAgainWithTheNextServer) {
+  Areas a;
+  ASSERT_TRUE(a.Add(1, 5).ok());
+  a.Header(1).touches[0].store(a.first.value());
+  a.Header(1).touch_head.store(1);
+  EXPECT_EQ(a.Drain(1), std::vector{a.first.value()});
+  a.Reopen();
+  EXPECT_TRUE(a.Drain(1).empty());
+  a.Header(1).touches[1].store(a.first.value() + 1);
+  a.Header(1).touch_head.store(2);
+  EXPECT_EQ(a.Drain(1), std::vector{a.first.value() + 1});
+}
+
 TEST(LeaseAreas, TouchesComeOnceAndInOrder) {
   Areas a;
   ASSERT_TRUE(a.Add(1, 5).ok());

@@ -32,6 +32,7 @@ class TestLocks final : public Liveness {
   }
   bool Held(ClientSlot slot) const override { return held_.contains(slot); }
   void LetGo(ClientSlot slot) { held_.erase(slot); }
+  std::vector<ClientSlot> held() const { return {held_.begin(), held_.end()}; }
 
  private:
   std::set<ClientSlot> held_;
