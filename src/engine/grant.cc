@@ -1,31 +1,12 @@
 #include "engine/grant.h"
 
 #include <algorithm>
-#include <bit>
 #include <string>
 
 #include "base/bytes.h"
 #include "base/units.h"
 
 namespace maru::engine {
-
-namespace {
-
-// What the catalogue may still need for so many pages: key text, and index tables of which two
-// stand side by side while they grow. Room that pages would take for good is kept for it.
-constexpr uint64_t kTextBytesPerPage = 128;
-constexpr uint64_t kIndexBytesPerPage = 2 * 8;
-constexpr uint64_t kSpareUnits = 2;  // lease blocks, the next chunk of records
-
-uint64_t CatalogueReserve(const pool::Pool::Usage& usage, uint64_t pages) {
-  const uint64_t index_bytes = 2 * kIndexBytesPerPage * std::bit_ceil(pages + 1);
-  const uint64_t needed = pages * kTextBytesPerPage + index_bytes;
-  const uint64_t there = usage.text_bytes + usage.index_bytes;
-  const uint64_t missing = needed > there ? needed - there : 0;
-  return AlignUp(missing, layout::kUnitBytes) + kSpareUnits * layout::kUnitBytes;
-}
-
-}  // namespace
 
 Status Granting::Grant(Client* client, uint64_t page_bytes, uint32_t count,
                        std::vector<wire::PageRef>* pages) {
@@ -43,8 +24,10 @@ Status Granting::Grant(Client* client, uint64_t page_bytes, uint32_t count,
   MARU_ASSIGN_OR_RETURN(count, FitBudget(client, page_bytes, count));
 
   TakeFree(client, page_bytes, count, pages);
-  // Each turn cuts a region with at least one free page.
-  while (pages->size() < count && CutRegion(page_bytes)) {
+  for (uint64_t cut_bytes = 0; pages->size() < count && cut_bytes < kCutBytesPerGrant;) {
+    const uint64_t region_bytes = CutRegion(page_bytes);
+    if (region_bytes == 0) break;
+    cut_bytes += region_bytes;
     TakeFree(client, page_bytes, count, pages);
   }
   if (pages->size() < count) {
@@ -117,27 +100,19 @@ uint64_t Granting::RegionBytes(const Stock& stock, uint64_t page_bytes) const {
                                std::max(options.region_bytes_min, options.region_bytes_max));
   wanted = std::max(wanted, options.region_pages_min * page_bytes);
   wanted = std::min(wanted, std::max(usage.pool_bytes / 16, page_bytes));
-  wanted = AlignUp(wanted, layout::kUnitBytes);
-
-  const uint64_t pages_after = stock.counts().pages + wanted / page_bytes;
-  const uint64_t reserve = CatalogueReserve(usage, pages_after);
-  const uint64_t room = usage.free_bytes > reserve ? usage.free_bytes - reserve : 0;
-  wanted = std::min(wanted, AlignDown(room, layout::kUnitBytes));
-  return wanted < page_bytes ? 0 : wanted;
+  // The pool gives less where its catalogue needs the room (pool/room_plan.h).
+  return wanted;
 }
 
-bool Granting::CutRegion(uint64_t page_bytes) {
+uint64_t Granting::CutRegion(uint64_t page_bytes) {
   for (const std::unique_ptr<Stock>& stock : core_->stocks) {
-    const uint64_t wanted = RegionBytes(*stock, page_bytes);
-    if (wanted == 0) continue;
-    const uint64_t pages_before = stock->counts().pages;
     // A failure means that this pool has no such room; the next one may.
-    if (!stock->Cut(page_bytes, wanted).ok()) continue;
-    if (stock->counts().pages == pages_before) continue;
+    const Result<uint64_t> cut = stock->Cut(page_bytes, RegionBytes(*stock, page_bytes));
+    if (!cut.ok()) continue;
     ++core_->counters.regions_cut;
-    return true;
+    return *cut;
   }
-  return false;
+  return 0;
 }
 
 Status Granting::NothingMayGo(uint64_t page_bytes) const {

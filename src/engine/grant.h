@@ -16,6 +16,9 @@ class Granting {
  public:
   // Batches that one grant evicts at most before it says that nothing may go.
   static constexpr int kEvictRoundsMax = 64;
+  // Reserving a region takes time that others wait for: with so much of it cut, a grant takes what
+  // pages there are.
+  static constexpr uint64_t kCutBytesPerGrant = 64ull << 20;
 
   Granting(Core* core, Retirement* retirement, Evictor* evictor)
       : core_(core), retirement_(retirement), evictor_(evictor) {}
@@ -32,8 +35,8 @@ class Granting {
   // Free pages, from the pools in order.
   void TakeFree(Client* client, uint64_t page_bytes, uint32_t count,
                 std::vector<wire::PageRef>* pages);
-  // A region of that page size, in the first pool that has room. False: none has.
-  bool CutRegion(uint64_t page_bytes);
+  // A region of that page size, in the first pool that has room. Returns its bytes; 0: none has.
+  uint64_t CutRegion(uint64_t page_bytes);
   uint64_t RegionBytes(const Stock& stock, uint64_t page_bytes) const;
   Status NothingMayGo(uint64_t page_bytes) const;
 

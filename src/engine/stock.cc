@@ -78,7 +78,7 @@ void Stock::AdoptRegion(const pool::Pool::PageRegion& region) {
   counts_.pages += region.page_count;
 }
 
-Status Stock::Cut(uint64_t page_bytes, uint64_t wanted_bytes) {
+Result<uint64_t> Stock::Cut(uint64_t page_bytes, uint64_t wanted_bytes) {
   if (!FindClass(page_bytes).has_value() && classes_.size() >= kPageSizesMax) {
     return ResourceExhausted(pool_->name() + " has pages of " + std::to_string(kPageSizesMax) +
                              " sizes already, none of them of " + std::to_string(page_bytes) +
@@ -90,7 +90,7 @@ Status Stock::Cut(uint64_t page_bytes, uint64_t wanted_bytes) {
   for (uint32_t i = 0; i < region.page_count; ++i) {
     EnterFree(RecordNumber(region.first_record.value() + i), End::kBack);
   }
-  return OkStatus();
+  return region.length_bytes;
 }
 
 // --- Clients.

@@ -64,7 +64,8 @@ class Stock {
   }
 
   // --- Regions. ResourceExhausted: no room for a page, or too many page sizes.
-  Status Cut(uint64_t page_bytes, uint64_t wanted_bytes);
+  // Returns the bytes of the region.
+  Result<uint64_t> Cut(uint64_t page_bytes, uint64_t wanted_bytes);
 
   // --- Clients. A client's lists; REQUIRES for Forget: nothing is granted to it.
   void Welcome(Client* client);

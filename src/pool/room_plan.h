@@ -16,8 +16,9 @@ namespace maru::pool {
 // Kept for each page that is cut: the text of its key (namespace and key, rounded to its block).
 // Longer keys are possible until the room is used up; then registering says so.
 inline constexpr uint64_t kTextBytesKept = 160;
-// Pages of one region at most; a larger request gets so many.
-inline constexpr uint64_t kPagesPerRegionMax = 1ull << 24;
+// Pages of one region at most; a larger request gets so many. 64 MiB of the smallest pages: cutting
+// a region, or counting its pages, is one step of a server that others wait for.
+inline constexpr uint64_t kPagesPerRegionMax = 1ull << 17;
 
 // The records of a region of pages.
 struct RecordRun {
