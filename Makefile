@@ -37,6 +37,7 @@ fast: setup  ## Unit tests in debug mode, the quickest check while editing
 bench: everything  ## Rates of lookups, leases and stores in the catalogue, a million keys each
 	build/release/bench/catalogue_bench --keys=1000000
 	build/release/bench/writer_bench --keys=1000000
+	build/release/bench/engine_bench --keys=1000000
 
 lint:  ## Format, sizes, layers; clang-tidy on files changed since their last clean result
 	@scripts/setup --checks
