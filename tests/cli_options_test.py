@@ -144,7 +144,8 @@ class Errors(unittest.TestCase):
     def test_usage_errors_are_json_too(self):
         for words in (["put", "k", "--json"], ["get", "k", "--json"],
                       ["ls", "--json", "--limit", "many"], ["serve", "--json", "--pool", "tape:x"],
-                      ["no-such", "--json"], ["pool", "init", "/tmp/x", "--size", "1KiB", "--json"]):
+                      ["no-such", "--json"],
+                      ["pool", "init", "/tmp/x", "--size", "1KiB", "--json"]):
             done = maru(*words)
             self.assertEqual(done.returncode, 2, (words, done.stderr))
             self.assertEqual(json.loads(done.stderr)["error"], "InvalidArgument")
