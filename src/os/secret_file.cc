@@ -38,7 +38,7 @@ Status Make(const std::string& path, std::size_t key_bytes) {
   if (drawn < 0) return ErrnoStatus(errno, "draw random bytes", "");
   MARU_CHECK_EQ(static_cast<std::size_t>(drawn), key.size());  // so few come at once
   const std::string part = path + "." + std::to_string(::getpid());
-  const Status stale = RemoveFile(part);  // of a process of this id that was killed here
+  Status stale = RemoveFile(part);  // of a process of this id that was killed here
   if (!stale.ok() && stale.code() != StatusCode::kNotFound) return stale;
   MARU_ASSIGN_OR_RETURN(const File file, File::Create(part));
   Status made = file.WriteAt(key, 0);
@@ -46,7 +46,7 @@ Status Make(const std::string& path, std::size_t key_bytes) {
   if (made.ok() && ::link(part.c_str(), path.c_str()) != 0 && errno != EEXIST) {
     made = ErrnoStatus(errno, "create", path);
   }
-  const Status removed = RemoveFile(part);
+  Status removed = RemoveFile(part);
   return made.ok() ? removed : made;
 }
 

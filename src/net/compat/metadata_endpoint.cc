@@ -144,10 +144,10 @@ void MetadataEndpoint::Drain() {
 }
 
 bool MetadataEndpoint::ReceiveOne() {
-  std::vector<Part> envelope;
-  Part part;
+  std::vector<Part> parts;  // the envelope, identity first, and the message
   bool fits = true;
-  while (true) {
+  for (bool more = true; more;) {
+    Part part;
     if (zmq_msg_recv(part.get(), socket_, ZMQ_DONTWAIT) < 0) {
       const int error = zmq_errno();
       // The parts of a message come together, so a message never ends here in its middle.
@@ -156,17 +156,18 @@ bool MetadataEndpoint::ReceiveOne() {
       }
       return false;
     }
-    if (!part.more()) break;
-    fits =
-        fits && envelope.size() < kEnvelopePartsMax && part.bytes().size() <= kEnvelopePartBytesMax;
-    if (fits) envelope.push_back(std::move(part));
+    more = part.more();
+    fits = fits && parts.size() <= kEnvelopePartsMax &&
+           (!more || part.bytes().size() <= kEnvelopePartBytesMax);
+    if (fits) parts.push_back(std::move(part));
   }
-  if (!fits || envelope.empty()) {
+  if (!fits || parts.size() < 2) {
     ++counters_.malformed;  // nothing says where an answer would have to go
     return true;
   }
-  std::vector<std::byte> reply = Answer(part.bytes());
-  if (!reply.empty()) Reply(std::move(envelope), std::move(reply));
+  std::vector<std::byte> reply = Answer(parts.back().bytes());
+  parts.pop_back();
+  if (!reply.empty()) Reply(std::move(parts), std::move(reply));
   return true;
 }
 
@@ -214,11 +215,11 @@ void MetadataEndpoint::Reply(std::vector<Part> envelope, std::vector<std::byte> 
     }
   }
   peer->reply_bytes_waiting.fetch_add(size, std::memory_order_relaxed);
-  auto outgoing = std::make_unique<Outgoing>(Outgoing{std::move(message), std::move(peer)});
+  // ZeroMQ's from zmq_msg_init_data on: it calls Free.
+  auto* const outgoing = new Outgoing{std::move(message), std::move(peer)};
   zmq_msg_t last;
-  MARU_CHECK_EQ(
-      zmq_msg_init_data(&last, outgoing->bytes.data(), size, Outgoing::Free, outgoing.get()), 0);
-  outgoing.release();  // ZeroMQ frees it from here on
+  MARU_CHECK_EQ(zmq_msg_init_data(&last, outgoing->bytes.data(), size, Outgoing::Free, outgoing),
+                0);
   if (zmq_msg_send(&last, socket_, ZMQ_DONTWAIT) < 0) {
     zmq_msg_close(&last);
     ++counters_.replies_dropped;

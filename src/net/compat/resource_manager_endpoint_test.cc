@@ -65,7 +65,9 @@ class TestService : public ResourceManagerService {
       return EncodeRmReply(
           wire::compat::RmAllocReply{.handle = {alloc->request_id, 0, 0, 0}, .path = path_});
     }
-    return EncodeRmReply(wire::compat::RmStatsReply{{{"/dev/shm/pool"}}});
+    const MutexLock lock(mutex_);
+    const std::vector<wire::compat::RmPool> pools(path_.empty() ? 1 : 113, {std::string(40, 'p')});
+    return EncodeRmReply(wire::compat::RmStatsReply{pools});
   }
   void OnClosed(const RmCaller& caller) override {
     const MutexLock lock(mutex_);
@@ -102,7 +104,12 @@ struct Reply {
 
 class Peer {
  public:
-  explicit Peer(uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  // The kernel sizes the buffer itself when none is asked for.
+  explicit Peer(uint16_t port, int receive_bytes = 0)
+      : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    if (receive_bytes != 0) {
+      EXPECT_EQ(::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof(int)), 0);
+    }
     sockaddr_in name{};
     name.sin_family = AF_INET;
     name.sin_port = htons(port);
@@ -277,15 +284,19 @@ TEST_F(ResourceManagerEndpointTest, ServesOthersWhileAPeerDoesNotReadAndLosesNoR
 }
 
 TEST_F(ResourceManagerEndpointTest, AnswersWhatWasSentBeforeThePeerEndedItsSide) {
-  Peer peer = Connect();
+  // As many requests as the endpoint reads at once, replies of 5 MB: far more than a peer with a
+  // small buffer takes, so its end is seen while replies wait.
+  constexpr int kRequests = 680;
+  service_.MakeRepliesLarge();
+  Peer peer(endpoint_->address().port(), 4096);
   Bytes all;
-  for (uint64_t i = 0; i < 3000; ++i) {
-    const Bytes one = Alloc("host:1", i);
+  for (int i = 0; i < kRequests; ++i) {
+    const Bytes one = Stats();
     all.insert(all.end(), one.begin(), one.end());
   }
   peer.Send(all);
   peer.EndSending();
-  for (uint64_t i = 0; i < 3000; ++i) ASSERT_EQ(peer.Receive().region_id(), i);
+  for (int i = 0; i < kRequests; ++i) ASSERT_GT(peer.Receive().payload.size(), 8000u) << i;
   EXPECT_TRUE(peer.AtEnd());
 }
 
