@@ -47,6 +47,7 @@ Status LeaseAreas::AddClient(ClientSlot slot, const Identity& identity) {
   impl_->blocks.Name(*slots, BlockOwner::Make(identity.id.value(), slot.value(), 1));
   client.blocks = {header, *slots};
   client.drained = 0;
+  impl_->FindClientsEnd();
   // Release, with the acquire of whoever reads the client table in a mapped pool.
   record.client_id.store(identity.id.value(), std::memory_order_release);
   MARU_PUBLICATION_POINT(points::kClientNamed);
@@ -83,6 +84,7 @@ void LeaseAreas::DropClient(ClientSlot slot) {
     impl_->blocks.Unname(offset);
   }
   client = {};
+  impl_->FindClientsEnd();
   impl_->memory.Client(slot)->client_id.store(0, std::memory_order_release);
   MARU_PUBLICATION_POINT(points::kClientFreed);
 }
@@ -93,7 +95,7 @@ std::vector<uint64_t> LeaseAreas::Blocks(ClientSlot slot) const {
 
 std::vector<ClientSlot> LeaseAreas::Clients() const {
   std::vector<ClientSlot> slots;
-  for (uint16_t number = 0; number < layout::kClientSlots; ++number) {
+  for (uint16_t number = 0; number < impl_->clients_end; ++number) {
     if (!impl_->clients[number].blocks.empty()) slots.push_back(ClientSlot(number));
   }
   return slots;
@@ -102,6 +104,11 @@ std::vector<ClientSlot> LeaseAreas::Clients() const {
 const layout::ClientRecord& LeaseAreas::Record(ClientSlot slot) const {
   MARU_CHECK_LT(slot.value(), layout::kClientSlots);
   return *impl_->memory.Client(slot);
+}
+
+void LeaseAreas::Impl::FindClientsEnd() {
+  clients_end = layout::kClientSlots;
+  while (clients_end > 0 && clients[clients_end - 1].blocks.empty()) --clients_end;
 }
 
 template <typename Visit>
@@ -124,7 +131,7 @@ void LeaseAreas::Impl::VisitSlots(ClientSlot slot, const Visit& visit) const {
 }
 
 void LeaseAreas::Scan(const std::function<void(ClientSlot, SlotWord)>& visit) const {
-  for (uint16_t number = 0; number < layout::kClientSlots; ++number) {
+  for (uint16_t number = 0; number < impl_->clients_end; ++number) {
     const ClientSlot slot(number);
     impl_->VisitSlots(slot, [&](SlotWord word) { visit(slot, word); });
   }

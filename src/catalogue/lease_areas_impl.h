@@ -35,6 +35,10 @@ class LeaseAreas::Impl {
   PoolMemory memory;
   LeaseBlocks blocks;
   std::array<Client, layout::kClientSlots> clients;
+  // Slots from here on are nobody's: most pools have a few clients, and each retirement scans them.
+  uint16_t clients_end = 0;
+  // To be called after a client was added to a slot or dropped from it.
+  void FindClientsEnd();
   std::vector<std::string> dropped;
 
  private:

@@ -93,6 +93,7 @@ void LeaseAreas::Impl::AdoptBlocks(std::vector<Named> named) {
     record.client_id.store(0, std::memory_order_release);
     MARU_PUBLICATION_POINT(points::kClientFreed);
   }
+  FindClientsEnd();
 }
 
 }  // namespace maru::catalogue
