@@ -1,9 +1,11 @@
 #include "client/os_pool.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/check.h"
 #include "layout/geometry.h"
 
@@ -42,9 +44,31 @@ Result<std::shared_ptr<OsPool>> OsPool::Map(const wire::AttachedPool& attached,
     MARU_ASSIGN_OR_RETURN(std::byte* const block_data, pool->MapBlock(attached.lease_blocks[i]));
     slots.push_back(reinterpret_cast<layout::LeaseSlots*>(block_data));
   }
+  pool->FaultInCatalogue();
   pool->leases_ = std::make_unique<catalogue::Leases>(
       pool->view_, reinterpret_cast<layout::LeaseHeader*>(header), slots);
   return pool;
+}
+
+void OsPool::FaultInCatalogue() const {
+  // Acquire, partner of the release stores of a region's word: its memory is reserved.
+  const uint64_t high = view_.root().region_slots_high.load(std::memory_order_acquire);
+  uint64_t left = kFaultInBytesMax;
+  for (uint64_t slot = 0; slot < std::min<uint64_t>(high, layout::kRegionSlotsMax); ++slot) {
+    const layout::RegionRecord* region = view_.Region(RegionSlot(static_cast<uint32_t>(slot)));
+    if (region == nullptr) return;
+    const auto kind = layout::RegionWord(region->word.load(std::memory_order_acquire)).kind();
+    if (kind != layout::RegionKind::kRecords && kind != layout::RegionKind::kText &&
+        kind != layout::RegionKind::kIndex) {
+      continue;
+    }
+    const uint64_t offset = region->offset_bytes.load(std::memory_order_acquire);
+    const uint64_t length = region->length_bytes.load(std::memory_order_acquire);
+    if (!IsAligned(offset, layout::kUnitBytes) || !view_.InBounds(offset, length)) continue;
+    if (length > left) return;
+    left -= length;
+    whole_.FaultIn(offset, length);
+  }
 }
 
 Result<std::byte*> OsPool::MapBlock(uint64_t offset_bytes) {

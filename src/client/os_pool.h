@@ -23,6 +23,9 @@ namespace maru::client {
 
 class OsPool final : public handler::MappedPool, private ForkAware {
  public:
+  // What is faulted in when the pool is mapped: a quarter of a second where pages are small.
+  static constexpr uint64_t kFaultInBytesMax = uint64_t{4} << 30;
+
   struct Descriptors {
     os::UniqueFd read_only, read_write, lock;
   };
@@ -43,6 +46,8 @@ class OsPool final : public handler::MappedPool, private ForkAware {
   OsPool(const wire::AttachedPool& attached, os::File read_write, os::UniqueFd lock,
          os::Mapping whole);
   Result<std::byte*> MapBlock(uint64_t offset_bytes);
+  // So that look-ups meet no page faults: what the catalogue has by now.
+  void FaultInCatalogue() const;
   // The page region that a range lies in.
   bool RegionOf(uint64_t offset_bytes, uint64_t length_bytes, uint64_t* region_offset_bytes,
                 uint64_t* region_length_bytes) const;

@@ -117,7 +117,9 @@ Result<std::vector<int>> AllowedCpus() {
   return cpus;
 }
 
-Status RunOnCpus(std::span<const int> cpus) {
+Status RunOnCpus(std::span<const int> cpus) { return RunProcessOnCpus(0, cpus); }
+
+Status RunProcessOnCpus(std::int32_t pid, std::span<const int> cpus) {
   alignas(cpu_set_t) std::array<std::uint8_t, kCpusMax / 8> mask{};
   std::string text;
   for (const int cpu : cpus) {
@@ -129,7 +131,7 @@ Status RunOnCpus(std::span<const int> cpus) {
     text += (text.empty() ? "" : ",") + std::to_string(cpu);
   }
   auto* const set = reinterpret_cast<cpu_set_t*>(mask.data());
-  if (::sched_setaffinity(0, mask.size(), set) != 0) {
+  if (::sched_setaffinity(pid, mask.size(), set) != 0) {
     return ErrnoStatus(errno, "run on processors", text, "see: nproc, taskset -p");
   }
   return OkStatus();

@@ -27,6 +27,8 @@ Result<std::uint64_t> MemoryLimitBytes();
 Result<std::vector<int>> AllowedCpus();
 // Keeps the calling thread, and those it starts from now on, on these processors.
 Status RunOnCpus(std::span<const int> cpus);
+// The same for the first thread of another process.
+Status RunProcessOnCpus(std::int32_t pid, std::span<const int> cpus);
 
 // Places the pages of a mapping that are not backed yet on NODE. InvalidArgument for a node that
 // the machine does not have.

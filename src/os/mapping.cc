@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <limits>
 #include <string>
 #include <utility>
@@ -17,6 +18,47 @@ std::size_t PageSizeBytes() {
   static const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   return size;
 }
+
+namespace {
+
+// Not in all headers: of Linux 5.14 and 6.1.
+#ifndef MADV_POPULATE_READ
+constexpr int MADV_POPULATE_READ = 22;
+#endif
+#ifndef MADV_COLLAPSE
+constexpr int MADV_COLLAPSE = 25;
+#endif
+
+// As mmap. At an address that is aligned as huge pages must be, where the offset is.
+void* MapShared(std::uint64_t length_bytes, int protection, int fd, off_t offset) {
+  const auto plain = [&](void* at, int flags) {
+    return ::mmap(at, length_bytes, protection, MAP_SHARED | flags, fd, offset);
+  };
+  const auto unsigned_offset = static_cast<std::uint64_t>(offset);
+  if (length_bytes < kHugePageBytes || !IsAligned(unsigned_offset, kHugePageBytes)) {
+    return plain(nullptr, 0);
+  }
+  const std::uint64_t mapped_bytes = AlignUp(length_bytes, PageSizeBytes());
+  const std::uint64_t room_bytes = mapped_bytes + kHugePageBytes;
+  void* const room =
+      ::mmap(nullptr, room_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return plain(nullptr, 0);
+  const auto start = reinterpret_cast<std::uintptr_t>(room);
+  const std::uint64_t before = AlignUp(start, kHugePageBytes) - start;
+  auto* const at = static_cast<std::byte*>(room) + before;
+  void* const data = plain(at, MAP_FIXED);
+  if (data == MAP_FAILED) {
+    const int error = errno;
+    (void)::munmap(room, room_bytes);
+    errno = error;
+    return data;
+  }
+  if (before > 0) (void)::munmap(room, before);
+  if (before < kHugePageBytes) (void)::munmap(at + mapped_bytes, kHugePageBytes - before);
+  return data;
+}
+
+}  // namespace
 
 Mapping::Mapping(Mapping&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
@@ -61,8 +103,8 @@ Result<Mapping> Mapping::Map(const File& file, std::uint64_t offset_bytes,
                     std::to_string(facts.size_bytes) + " bytes");
   }
   const int protection = options.access == Access::kRead ? PROT_READ : PROT_READ | PROT_WRITE;
-  void* const data = ::mmap(nullptr, length_bytes, protection, MAP_SHARED, file.fd(),
-                            static_cast<off_t>(offset_bytes));
+  void* const data =
+      MapShared(length_bytes, protection, file.fd(), static_cast<off_t>(offset_bytes));
   if (data == MAP_FAILED) return ErrnoStatus(errno, "map", file.name());
   Mapping mapping(static_cast<std::byte*>(data), length_bytes);
   if (options.on_fork == OnFork::kAbsentInChild) {
@@ -87,6 +129,16 @@ Result<Mapping> Mapping::Anonymous(std::uint64_t length_bytes) {
       ::mmap(nullptr, length_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) return ErrnoStatus(errno, "map", "anonymous memory");
   return Mapping(static_cast<std::byte*>(data), length_bytes);
+}
+
+void Mapping::FaultIn(std::uint64_t offset_bytes, std::uint64_t length_bytes) const {
+  MARU_CHECK(RangeFits(offset_bytes, length_bytes, size_));
+  (void)::madvise(data_ + offset_bytes, length_bytes, MADV_POPULATE_READ);
+}
+
+void Mapping::MakeHuge(std::uint64_t offset_bytes, std::uint64_t length_bytes) const {
+  MARU_CHECK(RangeFits(offset_bytes, length_bytes, size_));
+  (void)::madvise(data_ + offset_bytes, length_bytes, MADV_COLLAPSE);
 }
 
 Status Mapping::Sync() const {

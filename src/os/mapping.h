@@ -42,6 +42,13 @@ class Mapping {
   std::size_t size() const { return size_; }
   std::span<std::byte> bytes() const { return {data_, size_}; }
 
+  // Hints about a range of it, which may be refused and then change nothing. REQUIRES: inside.
+  // Brings what is behind it into the page table, so that no read of it meets a page fault.
+  void FaultIn(std::uint64_t offset_bytes, std::uint64_t length_bytes) const;
+  // Puts huge pages behind it, in whole ones; where nothing is yet, at least the first small page
+  // of each must be. What it holds stays. Waits for the copying, about 0.5 ms each.
+  void MakeHuge(std::uint64_t offset_bytes, std::uint64_t length_bytes) const;
+
   // Writes changed pages of a regular file back to disk.
   Status Sync() const;
   // Unmaps now. In a forked child, a mapping that is absent there is only forgotten: its addresses
@@ -57,5 +64,7 @@ class Mapping {
 };
 
 std::size_t PageSizeBytes();
+// Of a huge page: what of a file begins at a multiple of it is mapped at a multiple of it, too.
+inline constexpr std::uint64_t kHugePageBytes = 2 << 20;
 
 }  // namespace maru::os

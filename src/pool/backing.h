@@ -8,6 +8,7 @@
 
 #include "layout/superblock.h"
 #include "maru/status.h"
+#include "os/mapping.h"
 
 namespace maru::pool {
 
@@ -21,8 +22,8 @@ class Backing {
   virtual std::byte* base() = 0;
   virtual uint64_t bytes() const = 0;
   // Makes sure that the range has memory behind it, so that nobody who reads it meets a hole.
-  // ResourceExhausted names the bytes and what is free.
-  virtual Status Reserve(uint64_t offset_bytes, uint64_t length_bytes) = 0;
+  // ResourceExhausted names the bytes and what is free. kHuge: huge pages, where they can be had.
+  virtual Status Reserve(uint64_t offset_bytes, uint64_t length_bytes, os::PageHint pages) = 0;
   // Brings all that was stored to where it outlives the machine's power, if there is such a place.
   virtual Status Flush() { return OkStatus(); }
   virtual std::string name() const = 0;

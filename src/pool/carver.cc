@@ -62,7 +62,7 @@ Status Carver::Mend() {
   return OkStatus();
 }
 
-Result<UnitRun> Carver::TakeReserved(uint64_t count, UnitMap::Place place) {
+Result<UnitRun> Carver::TakeReserved(uint64_t count, UnitMap::Place place, os::PageHint pages) {
   const std::optional<UnitRun> run = units_.Take(count, place);
   if (!run) {
     return ResourceExhausted(Concat("pool ", backing_->name(), " has no room for ",
@@ -70,7 +70,8 @@ Result<UnitRun> Carver::TakeReserved(uint64_t count, UnitMap::Place place) {
                                     FormatSize(units_.free_units() * kUnit), " are free, ",
                                     FormatSize(units_.largest_run() * kUnit), " in one piece"));
   }
-  if (Status status = backing_->Reserve(run->first * kUnit, run->count * kUnit); !status.ok()) {
+  if (Status status = backing_->Reserve(run->first * kUnit, run->count * kUnit, pages);
+      !status.ok()) {
     units_.Release(*run);
     return status;
   }
@@ -90,7 +91,8 @@ Status Carver::EnsureSlots(uint64_t kept) {
 }
 
 Status Carver::AddTable() {
-  MARU_ASSIGN_OR_RETURN(const UnitRun run, TakeReserved(1, UnitMap::Place::kHighest));
+  MARU_ASSIGN_OR_RETURN(const UnitRun run,
+                        TakeReserved(1, UnitMap::Place::kHighest, os::PageHint::kDefault));
   std::memset(backing_->base() + run.first * kUnit, 0, kUnit);
   Region region;
   region.kind = RegionKind::kRegionTable;
@@ -107,8 +109,10 @@ Result<Region> Carver::Carve(RegionKind kind, uint64_t length_bytes) {
       << "kind " << kind;
   MARU_CHECK(length_bytes > 0 && IsAligned(length_bytes, kUnit)) << length_bytes << " bytes";
   MARU_RETURN_IF_ERROR(EnsureSlots(0));
-  MARU_ASSIGN_OR_RETURN(const UnitRun run,
-                        TakeReserved(length_bytes / kUnit, UnitMap::Place::kHighest));
+  // Readers touch it all over, and with small pages each look-up would wait for the page table too.
+  MARU_ASSIGN_OR_RETURN(
+      const UnitRun run,
+      TakeReserved(length_bytes / kUnit, UnitMap::Place::kHighest, os::PageHint::kHuge));
   // Always, also where fresh memory is zero by itself: the units may have held anything, before
   // this start as well, and 2 MiB take a fraction of a millisecond.
   std::memset(backing_->base() + run.first * kUnit, 0, length_bytes);
@@ -122,7 +126,8 @@ Result<Region> Carver::Carve(RegionKind kind, uint64_t length_bytes) {
 
 Result<Carver::Hold> Carver::HoldUnits(uint64_t units) {
   MARU_RETURN_IF_ERROR(EnsureSlots(kSlotsKept));
-  MARU_ASSIGN_OR_RETURN(const UnitRun run, TakeReserved(units, UnitMap::Place::kBestFit));
+  MARU_ASSIGN_OR_RETURN(const UnitRun run,
+                        TakeReserved(units, UnitMap::Place::kBestFit, os::PageHint::kDefault));
   Result<RegionId> id = table_.NextId();
   if (!id.ok()) {
     units_.Release(run);

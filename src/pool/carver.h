@@ -59,7 +59,7 @@ class Carver {
  private:
   Carver(Backing* backing, RegionScan scan);
 
-  Result<UnitRun> TakeReserved(uint64_t count, UnitMap::Place place);
+  Result<UnitRun> TakeReserved(uint64_t count, UnitMap::Place place, os::PageHint pages);
   Status EnsureSlots(uint64_t kept);
   Status AddTable();
 

@@ -27,7 +27,8 @@ std::shared_ptr<PlainMemory> MakeMemoryPool(uint64_t pool_bytes, uint64_t flags,
   return memory;
 }
 
-Status MemoryBacking::Reserve(uint64_t offset_bytes, uint64_t length_bytes) {
+Status MemoryBacking::Reserve(uint64_t offset_bytes, uint64_t length_bytes,
+                              os::PageHint /*pages*/) {
   MARU_CHECK(RangeFits(offset_bytes, length_bytes, bytes()));
   return OkStatus();
 }

@@ -39,7 +39,7 @@ class MemoryBacking final : public Backing {
   std::byte* base() override { return memory_->base(); }
   uint64_t bytes() const override { return memory_->bytes(); }
   // REQUIRES: the range lies in the pool; CHECKed.
-  Status Reserve(uint64_t offset_bytes, uint64_t length_bytes) override;
+  Status Reserve(uint64_t offset_bytes, uint64_t length_bytes, os::PageHint pages) override;
   std::string name() const override { return name_; }
 
  private:

@@ -130,7 +130,9 @@ TEST_F(PoolFileTest, ReserveBacksTheRange) {
   Init();
   const auto backing = FileBacking::OpenForServing(path_);
   ASSERT_TRUE(backing.ok());
-  ASSERT_TRUE((*backing)->Reserve(4 * layout::kUnitBytes, 2 * layout::kUnitBytes).ok());
+  ASSERT_TRUE((*backing)
+                  ->Reserve(4 * layout::kUnitBytes, 2 * layout::kUnitBytes, os::PageHint::kHuge)
+                  .ok());
   struct stat facts{};
   ASSERT_EQ(stat(path_.c_str(), &facts), 0);
   EXPECT_EQ(static_cast<uint64_t>(facts.st_blocks) * 512,
@@ -380,11 +382,13 @@ int ReserveOnAFullFileSystem(const std::string& folder) {
   // Somebody else takes the room that the pool was to have.
   const int fd = open((folder + "/other").c_str(), O_RDWR | O_CREAT, 0600);
   if (fallocate(fd, 0, 0, 24 << 20) != 0) return kWrong + 2;
-  const Status status = (*backing)->Reserve(layout::kUnitBytes, 16 << 20);
+  const Status status = (*backing)->Reserve(layout::kUnitBytes, 16 << 20, os::PageHint::kHuge);
   if (status.code() != StatusCode::kResourceExhausted) return kWrong + 3;
   const std::string text(status.message());
   const bool names = text.find("16 MiB wanted, 8 MiB free") != std::string::npos;
-  return names && (*backing)->Reserve(layout::kUnitBytes, 4 << 20).ok() ? 0 : kWrong + 4;
+  return names && (*backing)->Reserve(layout::kUnitBytes, 4 << 20, os::PageHint::kHuge).ok()
+             ? 0
+             : kWrong + 4;
 }
 
 TEST_F(PoolFileTest, AFullFileSystemIsAnErrorThatNamesTheBytes) {
