@@ -4,8 +4,6 @@
 //
 // The counters p50_ns and p99_ns are of single calls, less what reading the clock takes.
 #include <benchmark/benchmark.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +13,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -22,6 +21,8 @@
 #include "catalogue/leases.h"
 #include "catalogue/reader.h"
 #include "catalogue/test_catalogue.h"
+#include "os/file.h"
+#include "os/mapping.h"
 
 namespace {
 
@@ -34,27 +35,13 @@ constexpr std::size_t kSamplesMax = 200'000;
 constexpr uint64_t kPageBytes = 512;
 constexpr uint64_t kTextBytesEach = 128;
 
-// Not in all headers: of Linux 5.14 and 6.1.
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#endif
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25
-#endif
-
 uint64_t key_count = 1'000'000;
 uint64_t huge = 1;
 
-// A shared mapping at an address that is aligned like the file, so that it can use huge pages.
-std::byte* Map(int file, uint64_t bytes) {
-  void* room =
-      ::mmap(nullptr, bytes + layout::kUnitBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  MARU_CHECK(room != MAP_FAILED);
-  const uint64_t beyond = reinterpret_cast<uint64_t>(room) % layout::kUnitBytes;
-  void* aligned = static_cast<std::byte*>(room) + (layout::kUnitBytes - beyond);
-  void* memory = ::mmap(aligned, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0);
-  MARU_CHECK(memory != MAP_FAILED);
-  return static_cast<std::byte*>(memory);
+os::Mapping Map(const os::File& file) {
+  Result<os::Mapping> mapping = os::Mapping::MapWhole(file, {.access = os::Access::kReadWrite});
+  MARU_CHECK_OK(mapping.status());
+  return std::move(*mapping);
 }
 
 // The text of key i: all of them share their first 92 bytes, as keys of one model do.
@@ -95,31 +82,32 @@ class Bench {
         AlignUp(key_count * (sizeof(layout::PageRecord) + kTextBytesEach + kPageBytes) +
                     (sizeof(uint64_t) << options.index_log2) + 16 * layout::kUnitBytes,
                 layout::kUnitBytes);
-    const int file = ::memfd_create("catalogue_bench", MFD_CLOEXEC);
-    MARU_CHECK(file >= 0 && ::ftruncate(file, static_cast<off_t>(bytes)) == 0);
+    const Result<os::File> file = os::File::CreateMemory("catalogue_bench");
+    MARU_CHECK_OK(file.status());
+    MARU_CHECK_OK(file->GrowTo(bytes));
+    writers_ = Map(*file);
     pool_ = std::make_unique<TestPool>(
-        TestPool::Options{.pool_bytes = bytes, .memory = Map(file, bytes)});
+        TestPool::Options{.pool_bytes = bytes, .memory = writers_.data()});
     catalogue_ = std::make_unique<TestCatalogue>(pool_.get(), options);
     KeyText text;
     for (uint64_t i = 0; i < key_count; ++i) {
       catalogue_->Put(RecordNumber(static_cast<uint32_t>(1 + i)),
                       MakeKeyRef(Namespace(), text.Of(i)), kPageBytes);
     }
-    // The catalogue's regions come first. From Linux 6.1 on; elsewhere nothing happens.
+    // The catalogue's regions come first.
     const uint64_t catalogue_bytes = pool_->Region(RegionSlot(4)).offset_bytes.load();
-    if (huge != 0 && ::madvise(pool_->base(), catalogue_bytes, MADV_COLLAPSE) != 0) {
-      std::fprintf(stderr, "no huge pages\n");
-    }
-    // As a client that comes later maps it, and has read all of it once.
-    std::byte* mapped = Map(file, bytes);
-    MARU_CHECK(::madvise(mapped, catalogue_bytes, MADV_POPULATE_READ) == 0);
-    reader = Reader(PoolView(mapped, bytes));
+    if (huge != 0) writers_.MakeHuge(0, catalogue_bytes);
+    // As a client that comes later maps it.
+    readers_ = Map(*file);
+    readers_.FaultIn(0, catalogue_bytes);
+    reader = Reader(PoolView(readers_.data(), bytes));
     leases = std::make_unique<Leases>(reader.view(), catalogue_->Header(ClientSlot(0)),
                                       catalogue_->Blocks(ClientSlot(0)));
     Random random(1);
     for (uint64_t i = 0; i < key_count; ++i) plain_table.push_back(random());
   }
 
+  os::Mapping writers_, readers_;
   std::unique_ptr<TestPool> pool_;
   std::unique_ptr<TestCatalogue> catalogue_;
 };
@@ -155,18 +143,48 @@ class Samples {
   std::vector<double> nanoseconds_;
 };
 
-// Runs `call` with a random number below the number of keys; every 16th call is timed alone.
+// Random numbers below the number of keys, with the texts of the keys from `first` on that they
+// name. They are drawn by the block: a key that is written just before it is looked up would hold
+// its hash up until the store has left the processor, and with it everything behind.
+class Draws {
+ public:
+  static constexpr std::size_t kBlock = 256;
+  explicit Draws(uint64_t first) : first_(first) {}
+  // Valid until kBlock more were drawn.
+  std::pair<uint64_t, std::string_view> Next() {
+    if (at_ == kBlock) {
+      for (std::size_t i = 0; i < kBlock; ++i) {
+        numbers_[i] = random_.Below(key_count);
+        views_[i] = texts_[i].Of(first_ + numbers_[i]);
+      }
+      at_ = 0;
+    }
+    const std::size_t at = at_++;
+    return {numbers_[at], views_[at]};
+  }
+
+ private:
+  const uint64_t first_;
+  Random random_{7};
+  std::size_t at_ = kBlock;
+  std::array<uint64_t, kBlock> numbers_;
+  std::array<std::string_view, kBlock> views_;
+  std::array<KeyText, kBlock> texts_;
+};
+
+// Runs `call` with a random number below the number of keys and a key; every 16th call is timed
+// alone.
 template <typename Call>
-void Run(benchmark::State& state, const Call& call) {
-  Random random(7);
+void Run(benchmark::State& state, const Call& call, uint64_t first = 0) {
+  Draws draws(first);
   Samples samples;
   uint64_t calls = 0;
   for (auto _ : state) {
-    const uint64_t i = random.Below(key_count);
+    const auto [i, key] = draws.Next();
     if (++calls % 16 == 0) {
-      samples.Time([&] { call(i); });
+      samples.Time([&, number = i, text = key] { call(number, text); });
     } else {
-      call(i);
+      call(i, key);
     }
   }
   state.SetItemsProcessed(state.iterations());
@@ -177,14 +195,15 @@ void Run(benchmark::State& state, const Call& call) {
 
 void BM_RandomRead(benchmark::State& state) {
   const std::vector<uint64_t>& table = Bench::Get().plain_table;
-  Run(state, [&](uint64_t i) { benchmark::DoNotOptimize(table[i]); });
+  Run(state, [&](uint64_t i, std::string_view /*key*/) { benchmark::DoNotOptimize(table[i]); });
 }
 BENCHMARK(BM_RandomRead);
 
 void BM_Hash(benchmark::State& state) {
   const Namespace none;
-  KeyText text;
-  Run(state, [&](uint64_t i) { benchmark::DoNotOptimize(MakeKeyRef(none, text.Of(i))); });
+  Run(state, [&](uint64_t /*i*/, std::string_view key) {
+    benchmark::DoNotOptimize(MakeKeyRef(none, key));
+  });
 }
 BENCHMARK(BM_Hash);
 
@@ -196,7 +215,7 @@ void BM_ThreeReads(benchmark::State& state) {
   const auto* entries = view.At<uint64_t>(table.offset_bytes());
   const uint64_t mask = (uint64_t{1} << table.entries_log2()) - 1;
   const auto* records = view.Record(RecordNumber(1));
-  Run(state, [&](uint64_t i) {
+  Run(state, [&](uint64_t i, std::string_view /*key*/) {
     const uint64_t entry = entries[(i * 0x9e3779b97f4a7c15) >> 32 & mask];
     uint64_t at = i;
     benchmark::DoNotOptimize(at += entry & 1);
@@ -211,10 +230,9 @@ BENCHMARK(BM_ThreeReads);
 void BM_Find(benchmark::State& state) {
   const Reader reader = Bench::Get().reader;
   const Namespace none;
-  KeyText text;
   Found found;
-  Run(state, [&](uint64_t i) {
-    const FindVerdict verdict = reader.Find(MakeKeyRef(none, text.Of(i)), &found);
+  Run(state, [&](uint64_t i, std::string_view key) {
+    const FindVerdict verdict = reader.Find(MakeKeyRef(none, key), &found);
     MARU_CHECK(verdict == FindVerdict::kLive && found.record.value() == i + 1);
   });
 }
@@ -223,27 +241,26 @@ BENCHMARK(BM_Find);
 void BM_FindMiss(benchmark::State& state) {
   const Reader reader = Bench::Get().reader;
   const Namespace none;
-  KeyText text;
   Found found;
-  Run(state, [&](uint64_t i) {
-    const FindVerdict verdict = reader.Find(MakeKeyRef(none, text.Of(key_count + i)), &found);
-    MARU_CHECK(verdict == FindVerdict::kMiss);
-  });
+  Run(
+      state,
+      [&](uint64_t /*i*/, std::string_view key) {
+        const FindVerdict verdict = reader.Find(MakeKeyRef(none, key), &found);
+        MARU_CHECK(verdict == FindVerdict::kMiss);
+      },
+      key_count);
 }
 BENCHMARK(BM_FindMiss);
 
 void BM_FindBatch(benchmark::State& state) {
   const Reader reader = Bench::Get().reader;
   const Namespace none;
-  std::array<KeyText, kBatch> texts;
   std::array<KeyRef, kBatch> keys;
   std::array<FindVerdict, kBatch> verdicts;
   std::array<Found, kBatch> found;
-  Random random(7);
+  Draws draws(0);
   while (state.KeepRunning()) {
-    for (std::size_t i = 0; i < kBatch; ++i) {
-      keys[i] = MakeKeyRef(none, texts[i].Of(random.Below(key_count)));
-    }
+    for (KeyRef& key : keys) key = MakeKeyRef(none, draws.Next().second);
     reader.FindBatch(keys, verdicts, found);
     for (const FindVerdict verdict : verdicts) MARU_CHECK(verdict == FindVerdict::kLive);
   }
@@ -256,7 +273,7 @@ BENCHMARK(BM_FindBatch);
 void BM_LeaseAndRelease(benchmark::State& state) {
   Leases& leases = *Bench::Get().leases;
   const Generation generation(2);
-  Run(state, [&](uint64_t i) {
+  Run(state, [&](uint64_t i, std::string_view /*key*/) {
     const RecordNumber record(static_cast<uint32_t>(1 + i));
     MARU_CHECK(leases.Acquire(record, generation) == LeaseOutcome::kHeld);
     leases.Release(record, generation);
@@ -266,7 +283,9 @@ BENCHMARK(BM_LeaseAndRelease);
 
 void BM_Touch(benchmark::State& state) {
   Leases& leases = *Bench::Get().leases;
-  Run(state, [&](uint64_t i) { leases.Touch(RecordNumber(static_cast<uint32_t>(1 + i))); });
+  Run(state, [&](uint64_t i, std::string_view /*key*/) {
+    leases.Touch(RecordNumber(static_cast<uint32_t>(1 + i)));
+  });
 }
 BENCHMARK(BM_Touch);
 
@@ -275,10 +294,9 @@ void BM_Retrieve(benchmark::State& state) {
   const Reader reader = Bench::Get().reader;
   Leases& leases = *Bench::Get().leases;
   const Namespace none;
-  KeyText text;
   Found found;
-  Run(state, [&](uint64_t i) {
-    const FindVerdict verdict = reader.Find(MakeKeyRef(none, text.Of(i)), &found);
+  Run(state, [&](uint64_t i, std::string_view key) {
+    const FindVerdict verdict = reader.Find(MakeKeyRef(none, key), &found);
     MARU_CHECK(verdict == FindVerdict::kLive);
     MARU_CHECK(leases.Acquire(found.record, found.generation) == LeaseOutcome::kHeld);
     PoolView::PageExtent extent;

@@ -8,12 +8,14 @@
 # For tests there is NAME_points: the same sources with MARU_SEQUENCE_POINTS=1, an alias of NAME
 # where the whole build has them. The *_test.cc of the folder become one test program, see
 # maru_folder_tests in MaruTesting.cmake; what they share with the tests of other folders lies in
-# test_*.cc, the library NAME_testing, which every test that links NAME gets as well.
+# test_*.cc, the library NAME_testing (and NAME_testing_points), which every test that links NAME gets
+# as well. It has no tests in it: benchmarks and fuzz targets link it too.
 function(maru_library name folder)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "LINKS")
   set(path "${CMAKE_CURRENT_SOURCE_DIR}/${folder}")
   file(GLOB sources CONFIGURE_DEPENDS "${path}/*.cc")
   file(GLOB headers CONFIGURE_DEPENDS "${path}/*.h")
+  file(GLOB shared_by_tests CONFIGURE_DEPENDS "${path}/test_*.cc")
   list(FILTER sources EXCLUDE REGEX "(_test|/test_[^/]*)\\.cc$")
   if(NOT sources AND NOT headers)
     return()
@@ -26,8 +28,13 @@ function(maru_library name folder)
     _maru_one_library(${name}_points "_points" "${sources}" "${arg_LINKS}")
   endif()
   if(shared_by_tests)
-    add_library(${name}_testing STATIC EXCLUDE_FROM_ALL ${shared_by_tests})
-    target_link_libraries(${name}_testing PUBLIC ${name}_points)
+    _maru_one_library(${name}_testing "" "${shared_by_tests}" ${name})
+    set_target_properties(${name}_testing PROPERTIES EXCLUDE_FROM_ALL ON)
+    if(MARU_SEQUENCE_POINTS)
+      add_library(${name}_testing_points ALIAS ${name}_testing)
+    else()
+      _maru_one_library(${name}_testing_points "_points" "${shared_by_tests}" ${name})
+    endif()
   endif()
   if(MARU_BUILD_TESTS)
     maru_folder_tests(${name} "${path}" "${arg_LINKS}")

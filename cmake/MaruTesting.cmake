@@ -27,7 +27,7 @@ function(maru_test name)
   target_link_libraries(${name} PRIVATE maru_flags GTest::gtest_main GTest::gmock
     "${MARU_RAPIDCHECK_LIBRARY}")
   # Shared test code first: archives resolve from left to right.
-  foreach(suffix IN ITEMS _testing _points)
+  foreach(suffix IN ITEMS _testing_points _points)
     foreach(link IN LISTS arg_LINKS)
       if(TARGET ${link}${suffix})
         target_link_libraries(${name} PRIVATE ${link}${suffix})
@@ -40,9 +40,9 @@ function(maru_test name)
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}")
 endfunction()
 
-# The *_test.cc of a library's folder and what they share, test_*.cc: maru_base -> base_test.
+# The *_test.cc of a library's folder: maru_base -> base_test.
 function(maru_folder_tests library path links)
-  file(GLOB tests CONFIGURE_DEPENDS "${path}/*_test.cc" "${path}/test_*.cc")
+  file(GLOB tests CONFIGURE_DEPENDS "${path}/*_test.cc")
   if(tests)
     string(REGEX REPLACE "^maru_" "" name ${library})
     maru_test(${name}_test SOURCES ${tests} LINKS ${library} ${links})
