@@ -34,8 +34,10 @@ fast: setup  ## Unit tests in debug mode, the quickest check while editing
 	cmake --build --preset dev -j $(JOBS)
 	ctest --preset fast -j $(JOBS) $(CTEST_FLAGS)
 
-bench: everything  ## Rates of lookups, leases and stores in the catalogue, a million keys each
+bench: everything  ## Every operation beside the machine's limits, and the layers alone
+	build/maru bench
 	build/release/bench/catalogue_bench --keys=1000000
+	build/release/bench/codec_bench
 	build/release/bench/writer_bench --keys=1000000
 	build/release/bench/engine_bench --keys=1000000
 

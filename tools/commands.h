@@ -8,11 +8,11 @@ namespace maru::tools {
 extern const Command kServe;
 extern const Command kPut, kGet, kExists, kRemove, kUnpin, kList;
 extern const Command kStat, kTop, kAudit;
-extern const Command kReplay, kDemo;
+extern const Command kReplay, kDemo, kBench;
 extern const Command kPoolInit, kPoolInspect, kPoolCheck, kPoolDump, kPoolRenumber;
 extern const Command kFrame;
 
 // Not for people, and not in the help.
-extern const Command kReplayInstance, kReference;
+extern const Command kReplayInstance, kBenchWorker, kReference;
 
 }  // namespace maru::tools

@@ -1,0 +1,247 @@
+// maru bench: what every operation takes, beside what the machine takes for the bare work.
+
+#include "tools/bench.h"
+#include "base/units.h"
+#include "os/file.h"
+#include "os/machine.h"
+#include "tools/commands.h"
+#include "tools/connect.h"
+#include "tools/output.h"
+#include "tools/private_server.h"
+
+namespace maru::tools {
+
+namespace {
+
+constexpr OptionRow kOptions[] = {
+    {"keys", "LIST", "1k,1M", "How many keys the pool holds, one run for each", Takes::kOne},
+    {"readers", "LIST", "1,2,4", "How many processes look keys up at once", Takes::kOne},
+    {"batch", "LIST", "1,16,64,256", "How many keys one look-up names", Takes::kOne},
+    {"repetitions", "N", "5", "Of each case; medians are told", Takes::kOne},
+    {"time", "MS", "200", "Of each repetition of a look-up", Takes::kOne},
+    {"messages", "N", "1000", "In each repetition of a message", Takes::kOne},
+    {"page-size", "SIZE", "512", "Bytes of a page of the keys that are looked up", Takes::kOne},
+    {"only", "LIST", "catalogue,socket,payload,server", "Which parts", Takes::kOne},
+};
+
+constexpr uint64_t kKeysMax = 100'000'000;
+constexpr size_t kListMax = 16;
+constexpr uint64_t kBytesAKey = 360;                   // of catalogue, while an index grows
+constexpr uint64_t kSpareBytes = uint64_t{512} << 20;  // payload, lease areas, the pool's head
+
+std::vector<std::string> Split(const std::string& list) {
+  std::vector<std::string> parts;
+  for (size_t at = 0; at <= list.size();) {
+    const size_t end = std::min(list.find(',', at), list.size());
+    parts.push_back(list.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
+// "1,16,1k,10M": counts in thousands and millions.
+Result<std::vector<uint64_t>> Counts(const Arguments& arguments, const char* name, uint64_t most) {
+  std::vector<uint64_t> counts;
+  for (const std::string& text : Split(arguments.Get(name))) {
+    char* end = nullptr;
+    uint64_t count = std::strtoull(text.c_str(), &end, 10);
+    const std::string unit = end;
+    if (unit == "k") count *= 1000;
+    if (unit == "M") count *= 1'000'000;
+    if ((!unit.empty() && unit != "k" && unit != "M") || count == 0 || count > most) {
+      return InvalidArgument(std::string("--") + name + " " + text +
+                             ": a list of numbers from 1 to " + std::to_string(most) +
+                             " is wanted, as 1,1k,10M");
+    }
+    counts.push_back(count);
+  }
+  if (counts.size() > kListMax) return InvalidArgument(std::string("--") + name + ": too many");
+  return counts;
+}
+
+Result<std::vector<uint32_t>> SmallCounts(const Arguments& arguments, const char* name,
+                                          uint32_t most) {
+  MARU_ASSIGN_OR_RETURN(const std::vector<uint64_t> counts, Counts(arguments, name, most));
+  std::vector<uint32_t> small;
+  for (const uint64_t count : counts) small.push_back(static_cast<uint32_t>(count));
+  return small;
+}
+
+// A pool of its own and its server, both gone afterwards; the pool outlives a restart.
+class PrivateRun {
+ public:
+  ~PrivateRun() {
+    server_.reset();
+    if (!path_.empty()) os::RemoveFile(path_).ok();
+  }
+  Status Start(uint64_t bytes) {
+    MARU_ASSIGN_OR_RETURN(const uint64_t number, os::RandomNumber());
+    path_ = "/dev/shm/maru-bench-" + std::to_string(os::ProcessId()) + "-" +
+            std::to_string(number % 1'000'000);
+    spec_ = "file:" + path_ + ",size=" + std::to_string(bytes);
+    return StartServer();
+  }
+  // From the start of the process until it listens; it has stopped in order before.
+  Result<double> RestartSeconds() {
+    server_.reset();
+    const auto start = BenchClock::now();
+    MARU_RETURN_IF_ERROR(StartServer());
+    return std::chrono::duration<double>(BenchClock::now() - start).count();
+  }
+  const PrivateServer& server() const { return *server_; }
+
+ private:
+  Status StartServer() {
+    MARU_ASSIGN_OR_RETURN(server_, PrivateServer::Start(spec_));
+    return OkStatus();
+  }
+  std::string path_, spec_;
+  std::unique_ptr<PrivateServer> server_;
+};
+
+Status MeasureRestart(BenchSpec* spec, uint64_t keys, PrivateRun* run,
+                      std::vector<BenchRow>* rows) {
+  std::vector<double> seconds;
+  constexpr int kRestarts = 3;
+  for (int i = 0; i < kRestarts; ++i) {
+    MARU_ASSIGN_OR_RETURN(const double one, run->RestartSeconds());
+    seconds.push_back(one);
+  }
+  spec->socket = run->server().socket_path();
+  spec->server_pid = run->server().pid();
+  MARU_ASSIGN_OR_RETURN(const auto client, BenchClient(*spec, spec->page_bytes));
+  BenchKey text;
+  for (const uint64_t i : {uint64_t{0}, keys / 2, keys - 1}) {
+    MARU_ASSIGN_OR_RETURN(const bool there, client->Exists(text.Of(i)));
+    if (!there) return DataLoss("a key is gone after the restart");
+  }
+  BenchRow row;
+  row.section = "server";
+  row.operation = "restart, until it serves all keys";
+  row.keys = keys;
+  row.value = Median(std::move(seconds));
+  row.unit = "s";
+  if (keys >= 1'000'000) row.goal = "under 1 s with 1M keys";
+  row.goal_met = row.value < 1;
+  rows->push_back(std::move(row));
+  return OkStatus();
+}
+
+struct Parts {
+  bool catalogue = false, socket = false, payload = false, server = false;
+};
+
+Result<Parts> PartsOf(const Arguments& arguments) {
+  Parts parts;
+  for (const std::string& part : Split(arguments.Get("only"))) {
+    if (part == "catalogue") {
+      parts.catalogue = true;
+    } else if (part == "socket") {
+      parts.socket = true;
+    } else if (part == "payload") {
+      parts.payload = true;
+    } else if (part == "server") {
+      parts.server = true;
+    } else {
+      return InvalidArgument("--only " + part + ": catalogue, socket, payload or server is wanted");
+    }
+  }
+  return parts;
+}
+
+Result<BenchSpec> SpecOf(const Arguments& arguments) {
+  constexpr uint32_t kReadersMax = 64, kBatchMax = 4096;
+  BenchSpec spec;
+  MARU_ASSIGN_OR_RETURN(spec.keys, Counts(arguments, "keys", kKeysMax));
+  MARU_ASSIGN_OR_RETURN(spec.readers, SmallCounts(arguments, "readers", kReadersMax));
+  MARU_ASSIGN_OR_RETURN(spec.batches, SmallCounts(arguments, "batch", kBatchMax));
+  MARU_ASSIGN_OR_RETURN(const uint64_t repetitions, arguments.Number("repetitions", 1, 1000));
+  spec.repetitions = static_cast<uint32_t>(repetitions);
+  MARU_ASSIGN_OR_RETURN(const uint64_t time_ms, arguments.Number("time", 1, 60'000));
+  spec.time_ms = static_cast<uint32_t>(time_ms);
+  MARU_ASSIGN_OR_RETURN(const uint64_t messages, arguments.Number("messages", 1, 1'000'000));
+  spec.messages = static_cast<uint32_t>(messages);
+  MARU_ASSIGN_OR_RETURN(spec.page_bytes, arguments.Size("page-size"));
+  MARU_ASSIGN_OR_RETURN(spec.cores, os::AllowedCpus());
+  spec.name_space = "maru-bench-" + std::to_string(os::ProcessId());
+  return spec;
+}
+
+// One number of keys, on a server of its own.
+Status RunPrivate(BenchSpec spec, const Parts& parts, uint64_t keys, const BenchNote& note,
+                  std::vector<BenchRow>* rows) {
+  note("a private server, and " + std::to_string(keys) + " keys");
+  PrivateRun run;
+  MARU_RETURN_IF_ERROR(run.Start(keys * (spec.page_bytes + kBytesAKey) + kSpareBytes));
+  spec.socket = run.server().socket_path();
+  spec.server_pid = run.server().pid();
+  MARU_RETURN_IF_ERROR(BenchFill(spec, keys, note, rows));
+  if (parts.server) MARU_RETURN_IF_ERROR(BenchServer(spec, keys, note, rows));
+  if (parts.catalogue) MARU_RETURN_IF_ERROR(BenchCatalogue(spec, keys, note, rows));
+  if (parts.socket) MARU_RETURN_IF_ERROR(BenchSocket(spec, keys, note, rows));
+  // The same whatever the number of keys.
+  if (parts.payload && keys == spec.keys.front()) {
+    MARU_RETURN_IF_ERROR(BenchPayload(spec, note, rows));
+  }
+  if (parts.server) {
+    note("restarts");
+    MARU_RETURN_IF_ERROR(MeasureRestart(&spec, keys, &run, rows));
+  }
+  return OkStatus();
+}
+
+// On a running server, in a namespace of the bench's own; its keys are deleted afterwards. What
+// would disturb others is left out: its cores and its restart.
+Status RunShared(const BenchSpec& spec, const Parts& parts, uint64_t keys, const BenchNote& note,
+                 std::vector<BenchRow>* rows) {
+  note(std::to_string(keys) + " keys on " + spec.socket);
+  Status status = BenchFill(spec, keys, note, rows);
+  if (status.ok() && parts.catalogue) status = BenchCatalogue(spec, keys, note, rows);
+  if (status.ok() && parts.socket) status = BenchSocket(spec, keys, note, rows);
+  if (status.ok() && parts.payload && keys == spec.keys.front()) {
+    status = BenchPayload(spec, note, rows);
+  }
+  const Status emptied = BenchEmpty(spec, keys);
+  return status.ok() ? emptied : status;
+}
+
+Result<Exit> Bench(const Arguments& arguments) {
+  MARU_ASSIGN_OR_RETURN(BenchSpec spec, SpecOf(arguments));
+  MARU_ASSIGN_OR_RETURN(const Parts parts, PartsOf(arguments));
+  const bool shared = arguments.Has("server");
+  if (shared) {
+    MARU_ASSIGN_OR_RETURN(spec.socket, SocketOf(arguments));
+    spec.server_user = arguments.Get("server-user");
+  }
+  const BenchNote note = [](const std::string& text) { Note(text); };
+  std::vector<BenchRow> rows;
+  for (const uint64_t keys : spec.keys) {
+    MARU_RETURN_IF_ERROR(shared ? RunShared(spec, parts, keys, note, &rows)
+                                : RunPrivate(spec, parts, keys, note, &rows));
+  }
+  PrintBench(spec, rows, arguments.json());
+  return Exit::kDone;
+}
+
+}  // namespace
+
+extern const Command kBench = {
+    "bench",
+    "Measure every operation beside the machine's own limits",
+    "On a private server with a pool in /dev/shm, both gone afterwards; with --server on a "
+    "running\n"
+    "one, in a namespace of its own. Each row has medians over the repetitions, and beside them "
+    "what\n"
+    "the machine takes for the bare work in the same run: random reads of as many cache lines, a\n"
+    "round trip of the same sizes over a bare socket, memcpy. `times` is ours divided by that. "
+    "Look-\n"
+    "ups cost no message, so they stand apart from what goes over the socket.\n"
+    "Examples:\n"
+    "  maru bench                                     about two minutes\n"
+    "  maru bench --keys 1k,1M,10M --json >bench.json   needs 10 GB of memory\n"
+    "  maru bench --only socket --keys 1k --messages 5000",
+    kOptions,
+    {},
+    &Bench};
+
+}  // namespace maru::tools

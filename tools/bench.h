@@ -1,0 +1,129 @@
+// What the parts of `maru bench` share: rows, samples, keys, worker processes.
+//
+// A bench is one process that measures messages and drives workers, each a process of its own
+// (`maru bench-worker`): readers with a client each, and the other end of a bare socket. Orders go
+// to a worker over a socket pair, as short texts, and its answer comes back the same way.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "maru/client.h"
+#include "maru/result.h"
+#include "os/file.h"
+#include "os/process.h"
+#include "os/unix_socket.h"
+
+namespace maru::tools {
+
+// One line of the result. Times are of one call, rates of all processes together; a column that
+// says nothing about the operation is zero or empty.
+struct BenchRow {
+  std::string section, operation;
+  uint64_t keys = 0;      // in the pool
+  uint32_t readers = 0;   // processes at once
+  uint32_t batch = 0;     // keys in one call; 0: it names none
+  std::string placement;  // "same core", "two cores"
+  double p50_ns = 0, p99_ns = 0;
+  double per_second = 0;   // keys, or calls without one, or bytes of a copy
+  double limit_ns = 0;     // what the machine takes for the bare work, in the same run
+  double times_limit = 0;  // median over the repetitions of p50 / limit
+  double value = 0;        // where the row is about something else than time
+  std::string unit;        // of value
+  std::string goal;        // "" without one
+  bool goal_met = false;
+};
+
+struct BenchSpec {
+  std::vector<uint64_t> keys;
+  std::vector<uint32_t> readers, batches;
+  uint32_t repetitions = 5;
+  uint32_t time_ms = 200;    // of each repetition of a case
+  uint32_t messages = 1000;  // in each repetition
+  uint64_t page_bytes = 512;
+  std::string socket;       // of the server that is measured
+  std::string server_user;  // as --server-user
+  std::string name_space;
+  int32_t server_pid = 0;  // 0: not ours, so it is left on the cores where it is
+  std::vector<int> cores;
+};
+
+using BenchClock = std::chrono::steady_clock;
+
+// Durations of single calls, less what reading the clock takes.
+class Samples {
+ public:
+  static constexpr size_t kMax = 1 << 20;
+
+  explicit Samples(size_t expected) { nanoseconds_.reserve(std::min(expected, kMax)); }
+  void Add(BenchClock::duration time);
+  bool empty() const { return nanoseconds_.empty(); }
+  double Percentile(uint32_t percent);
+
+ private:
+  std::vector<uint32_t> nanoseconds_;
+  bool sorted_ = false;
+};
+double Median(std::vector<double> values);
+
+// Key i: 100 bytes, of which the last 8 differ, as those of one model do.
+class BenchKey {
+ public:
+  static constexpr size_t kBytes = 100;
+  BenchKey() { text_.fill('m'); }
+  std::string_view Of(uint64_t i) {
+    const uint64_t tail = i * 0x9e3779b97f4a7c15;
+    std::memcpy(text_.data() + kBytes - sizeof(tail), &tail, sizeof(tail));
+    return {text_.data(), text_.size()};
+  }
+
+ private:
+  std::array<char, kBytes> text_;
+};
+
+// A worker process. The destructor ends it.
+class BenchWorker {
+ public:
+  // `core` < 0: any. `table`: what "reads" reads, see bench_worker.cc; may be null.
+  static Result<std::unique_ptr<BenchWorker>> Start(const BenchSpec& spec, uint64_t keys, int core,
+                                                    const os::File* table);
+  Status Order(const std::string& order);
+  // The numbers of the answer; its error when it is one.
+  Result<std::vector<double>> Answer();
+  os::SeqpacketSocket& socket() { return socket_; }
+  int32_t pid() const { return child_.pid(); }
+
+ private:
+  BenchWorker(os::Child child, os::SeqpacketSocket socket)
+      : child_(std::move(child)), socket_(std::move(socket)) {}
+
+  os::Child child_;
+  os::SeqpacketSocket socket_;
+};
+
+Result<std::unique_ptr<Client>> BenchClient(const BenchSpec& spec, uint64_t page_bytes);
+
+// Each adds its rows. `note` tells people what is being done.
+using BenchNote = std::function<void(const std::string&)>;
+Status BenchFill(const BenchSpec& spec, uint64_t keys, const BenchNote& note,
+                 std::vector<BenchRow>* rows);
+Status BenchEmpty(const BenchSpec& spec, uint64_t keys);
+Status BenchCatalogue(const BenchSpec& spec, uint64_t keys, const BenchNote& note,
+                      std::vector<BenchRow>* rows);
+Status BenchSocket(const BenchSpec& spec, uint64_t keys, const BenchNote& note,
+                   std::vector<BenchRow>* rows);
+Status BenchPayload(const BenchSpec& spec, const BenchNote& note, std::vector<BenchRow>* rows);
+// What the server costs: memory for each key, processor time while clients only read.
+Status BenchServer(const BenchSpec& spec, uint64_t keys, const BenchNote& note,
+                   std::vector<BenchRow>* rows);
+
+void PrintBench(const BenchSpec& spec, const std::vector<BenchRow>& rows, bool as_json);
+
+}  // namespace maru::tools

@@ -1,0 +1,137 @@
+// maru bench: look-ups in the catalogue, by readers in processes of their own, beside bare reads of
+// as many cache lines from a table of the same size and page size.
+
+#include "base/bytes.h"
+#include "base/random.h"
+#include "os/mapping.h"
+#include "tools/bench.h"
+
+namespace maru::tools {
+
+namespace {
+
+// What 1 key takes in records, text and index: what its look-ups are spread over.
+constexpr uint64_t kTableBytesAKey = 128 + 104 + 24;
+
+struct LookupCase {
+  const char* name;
+  const char* order;
+  bool hit;
+};
+constexpr LookupCase kCases[] = {
+    {"exists, hit", "lookup exists hit", true},
+    {"exists, miss", "lookup exists miss", false},
+    {"retrieve and release", "lookup retrieve hit", true},
+};
+
+// Random words in shared memory, on huge pages as the catalogue is where they can be had.
+Result<os::File> MakeTable(uint64_t keys) {
+  const uint64_t bytes = AlignUp(keys * kTableBytesAKey, os::kHugePageBytes);
+  MARU_ASSIGN_OR_RETURN(os::File file, os::File::CreateMemory("maru-bench"));
+  MARU_RETURN_IF_ERROR(file.GrowTo(bytes));
+  MARU_ASSIGN_OR_RETURN(const os::Mapping table,
+                        os::Mapping::MapWhole(file, {.access = os::Access::kReadWrite,
+                                                     .pages = os::PageHint::kHuge}));
+  Random random(1);
+  auto* const words = reinterpret_cast<uint64_t*>(table.data());
+  for (uint64_t i = 0; i < bytes / sizeof(uint64_t); ++i) words[i] = random();
+  table.MakeHuge(0, bytes);
+  return file;
+}
+
+// The answers of all readers to one order that is given to them at once.
+struct Together {
+  double per_second = 0, p50 = 0, p99 = 0;
+};
+Result<Together> OrderAll(std::vector<std::unique_ptr<BenchWorker>>& workers, uint32_t count,
+                          const std::string& order, uint64_t seed) {
+  for (uint32_t i = 0; i < count; ++i) {
+    MARU_RETURN_IF_ERROR(workers[i]->Order(order + " " + std::to_string(seed + i)));
+  }
+  Together all;
+  std::vector<double> p50, p99;
+  for (uint32_t i = 0; i < count; ++i) {
+    MARU_ASSIGN_OR_RETURN(const std::vector<double> numbers, workers[i]->Answer());
+    if (numbers.size() != 4) return Internal("a worker answers with too few numbers");
+    all.per_second += numbers[0] / numbers[1];
+    p50.push_back(numbers[2]);
+    p99.push_back(numbers[3]);
+  }
+  all.p50 = Median(std::move(p50));
+  all.p99 = Median(std::move(p99));
+  return all;
+}
+
+// Of one reader in a pool of a million keys.
+void SetGoal(const LookupCase& what, BenchRow* row) {
+  if (row->keys != 1'000'000 || row->readers != 1 || !what.hit) return;
+  const bool retrieve = std::string_view(what.name).starts_with("retrieve");
+  if (row->batch == 1 && retrieve) {
+    row->goal = "p50 under 1.5 us";
+    row->goal_met = row->p50_ns < 1500;
+  } else if (row->batch == 1) {
+    row->goal = "p50 under 1 us, over 2M keys/s";
+    row->goal_met = row->p50_ns < 1000 && row->per_second > 2e6;
+  } else if (row->batch == 64 && !retrieve) {
+    row->goal = "over 4M keys/s";
+    row->goal_met = row->per_second > 4e6;
+  }
+}
+
+Result<BenchRow> MeasureCase(const BenchSpec& spec, uint64_t keys, const LookupCase& what,
+                             uint32_t batch, uint32_t readers,
+                             std::vector<std::unique_ptr<BenchWorker>>& workers) {
+  const std::string tail = " " + std::to_string(batch) + " " + std::to_string(spec.time_ms);
+  std::vector<double> rates, p50s, p99s, limits, ratios;
+  for (uint32_t round = 0; round < spec.repetitions; ++round) {
+    const uint64_t seed = 1 + uint64_t{round} * readers;
+    MARU_ASSIGN_OR_RETURN(const Together ours, OrderAll(workers, readers, what.order + tail, seed));
+    MARU_ASSIGN_OR_RETURN(const Together bare, OrderAll(workers, readers, "reads" + tail, seed));
+    rates.push_back(ours.per_second * batch);
+    p50s.push_back(ours.p50);
+    p99s.push_back(ours.p99);
+    limits.push_back(bare.p50);
+    ratios.push_back(ours.p50 / bare.p50);
+  }
+  BenchRow row;
+  row.section = "catalogue";
+  row.operation = what.name;
+  row.keys = keys;
+  row.readers = readers;
+  row.batch = batch;
+  row.per_second = Median(std::move(rates));
+  row.p50_ns = Median(std::move(p50s));
+  row.p99_ns = Median(std::move(p99s));
+  row.limit_ns = Median(std::move(limits));
+  row.times_limit = Median(std::move(ratios));
+  SetGoal(what, &row);
+  return row;
+}
+
+}  // namespace
+
+Status BenchCatalogue(const BenchSpec& spec, uint64_t keys, const BenchNote& note,
+                      std::vector<BenchRow>* rows) {
+  MARU_ASSIGN_OR_RETURN(const os::File table, MakeTable(keys));
+  uint32_t most = 0;
+  for (uint32_t readers : spec.readers) most = std::max(most, readers);
+  std::vector<std::unique_ptr<BenchWorker>> workers;
+  for (uint32_t i = 0; i < most; ++i) {
+    // From the last core on, since the bench and the server are on the first.
+    const int core = spec.cores[spec.cores.size() - 1 - i % spec.cores.size()];
+    MARU_ASSIGN_OR_RETURN(auto worker, BenchWorker::Start(spec, keys, core, &table));
+    workers.push_back(std::move(worker));
+  }
+  for (uint32_t readers : spec.readers) {
+    note("look-ups in " + std::to_string(keys) + " keys, readers: " + std::to_string(readers));
+    for (const LookupCase& what : kCases) {
+      for (uint32_t batch : spec.batches) {
+        MARU_ASSIGN_OR_RETURN(BenchRow row, MeasureCase(spec, keys, what, batch, readers, workers));
+        rows->push_back(std::move(row));
+      }
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace maru::tools

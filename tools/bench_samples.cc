@@ -1,0 +1,113 @@
+// Samples, and the keys that all cases of `maru bench` look up.
+
+#include <algorithm>
+
+#include "tools/bench.h"
+
+namespace maru::tools {
+
+namespace {
+
+constexpr uint64_t kFillBatch = 64;
+constexpr uint64_t kNotesWhileFilling = 10;
+
+// What two readings of the clock are apart when nothing is between them.
+double ClockNanoseconds() {
+  static const double cost = [] {
+    std::vector<double> gaps;
+    constexpr int kReadings = 2001;
+    for (int i = 0; i < kReadings; ++i) {
+      const auto before = BenchClock::now();
+      gaps.push_back(static_cast<double>((BenchClock::now() - before).count()));
+    }
+    return Median(std::move(gaps));
+  }();
+  return cost;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Client>> BenchClient(const BenchSpec& spec, uint64_t page_bytes) {
+  constexpr uint32_t kTimeoutMs = 60'000;  // a busy machine is no reason to give up
+  ClientOptions options;
+  options.socket_path = spec.socket;
+  options.server_user = spec.server_user;
+  options.label = "maru bench";
+  options.name_space = spec.name_space;
+  options.page_bytes = page_bytes;
+  options.timeout_ms = kTimeoutMs;
+  return Client::Connect(options);
+}
+
+void Samples::Add(BenchClock::duration time) {
+  if (nanoseconds_.size() == kMax) return;
+  nanoseconds_.push_back(static_cast<uint32_t>(
+      std::clamp<int64_t>(std::chrono::nanoseconds(time).count(), 0, UINT32_MAX)));
+  sorted_ = false;
+}
+
+double Samples::Percentile(uint32_t percent) {
+  if (nanoseconds_.empty()) return 0;
+  if (!sorted_) std::sort(nanoseconds_.begin(), nanoseconds_.end());
+  sorted_ = true;
+  const uint32_t at = nanoseconds_[(nanoseconds_.size() - 1) * percent / 100];
+  return std::max(0.0, at - ClockNanoseconds());
+}
+
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+Status BenchFill(const BenchSpec& spec, uint64_t keys, const BenchNote& note,
+                 std::vector<BenchRow>* rows) {
+  MARU_ASSIGN_OR_RETURN(const auto client, BenchClient(spec, spec.page_bytes));
+  std::array<BenchKey, kFillBatch> texts;
+  const auto start = BenchClock::now();
+  uint64_t noted = 0;
+  for (uint64_t done = 0; done < keys;) {
+    const uint64_t count = std::min(kFillBatch, keys - done);
+    std::vector<Page> pages;
+    std::vector<std::string_view> views;
+    for (uint64_t i = 0; i < count; ++i) {
+      MARU_ASSIGN_OR_RETURN(Page page, client->Alloc(spec.page_bytes));
+      pages.push_back(std::move(page));
+      views.push_back(texts[i].Of(done + i));
+    }
+    MARU_ASSIGN_OR_RETURN(const std::vector<bool> stored, client->BatchStore(views, pages));
+    if (std::find(stored.begin(), stored.end(), false) != stored.end()) {
+      return ResourceExhausted("the pool holds no " + std::to_string(keys) + " keys");
+    }
+    done += count;
+    if (keys > 1'000'000 && done * kNotesWhileFilling / keys > noted) {
+      noted = done * kNotesWhileFilling / keys;
+      note(std::to_string(done) + " of " + std::to_string(keys) + " keys stored");
+    }
+  }
+  BenchRow row;
+  row.section = "server";
+  row.operation = "fill, alloc and batch_store of 64";
+  row.keys = keys;
+  row.batch = kFillBatch;
+  const std::chrono::duration<double> seconds = BenchClock::now() - start;
+  row.per_second = static_cast<double>(keys) / seconds.count();
+  rows->push_back(std::move(row));
+  return OkStatus();
+}
+
+Status BenchEmpty(const BenchSpec& spec, uint64_t keys) {
+  MARU_ASSIGN_OR_RETURN(const auto client, BenchClient(spec, spec.page_bytes));
+  std::array<BenchKey, kFillBatch> texts;
+  for (uint64_t done = 0; done < keys; done += kFillBatch) {
+    std::vector<std::string_view> views;
+    for (uint64_t i = 0; i < std::min(kFillBatch, keys - done); ++i) {
+      views.push_back(texts[i].Of(done + i));
+    }
+    MARU_RETURN_IF_ERROR(client->BatchDelete(views).status());
+  }
+  return OkStatus();
+}
+
+}  // namespace maru::tools
