@@ -121,7 +121,7 @@ Status MeasureRestart(BenchSpec* spec, uint64_t keys, PrivateRun* run,
   row.keys = keys;
   row.value = Median(std::move(seconds));
   row.unit = "s";
-  if (keys >= 1'000'000) row.goal = "under 1 s with 1M keys";
+  if (keys == 1'000'000) row.goal = "under 1 s with 1M keys";
   row.goal_met = row.value < 1;
   rows->push_back(std::move(row));
   return OkStatus();
