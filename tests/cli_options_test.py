@@ -44,7 +44,7 @@ class Table(unittest.TestCase):
         shown = maru("--help").stdout
         for name in COMMANDS:
             self.assertIn(name.split()[0], shown)
-        for hidden in ("replay-instance", "reference"):
+        for hidden in ("replay-instance", "bench-worker", "reference"):
             self.assertNotIn(hidden, shown)
 
     def test_without_a_word_the_help_is_an_error(self):

@@ -228,17 +228,18 @@ Result<Exit> Bench(const Arguments& arguments) {
 extern const Command kBench = {
     "bench",
     "Measure every operation beside the machine's own limits",
-    "On a private server with a pool in /dev/shm, both gone afterwards; with --server on a "
-    "running\n"
-    "one, in a namespace of its own. Each row has medians over the repetitions, and beside them "
-    "what\n"
-    "the machine takes for the bare work in the same run: random reads of as many cache lines, a\n"
-    "round trip of the same sizes over a bare socket, memcpy. `times` is ours divided by that. "
-    "Look-\n"
-    "ups cost no message, so they stand apart from what goes over the socket.\n"
+    "On a private server with a pool in /dev/shm, both gone afterwards; with --server "
+    "(MARU_SERVER)\n"
+    "on a running one, in a namespace of its own. Each row has medians over the repetitions, and\n"
+    "beside them what the machine takes for the bare work in the same run: random reads of as "
+    "many\n"
+    "cache lines, a round trip of the same sizes over a bare socket, memcpy. The column times is "
+    "ours\n"
+    "divided by that. Look-ups cost no message, so they stand apart from what goes over the "
+    "socket.\n"
     "Examples:\n"
-    "  maru bench                                     about two minutes\n"
-    "  maru bench --keys 1k,1M,10M --json >bench.json   needs 10 GB of memory\n"
+    "  maru bench\n"
+    "  maru bench --keys 1k,1M,10M --json >bench.json     needs 15 GiB of memory\n"
     "  maru bench --only socket --keys 1k --messages 5000",
     kOptions,
     {},
