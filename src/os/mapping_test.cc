@@ -111,6 +111,36 @@ TEST_F(MappingTest, ForkedChildSharesOnlyWhatItInherits) {
   EXPECT_EQ(own.data()[0], std::byte{5});
 }
 
+TEST_F(MappingTest, WhatBeginsAtAHugePageIsMappedAtOne) {
+  constexpr std::uint64_t kBytes = 3 * kHugePageBytes + 100;
+  ASSERT_OK(file_->GrowTo(kBytes));
+  for (const std::uint64_t offset : {std::uint64_t{0}, kHugePageBytes}) {
+    ASSERT_OK_AND_ASSIGN(const Mapping mapping, Mapping::Map(*file_, offset, kBytes - offset, {}));
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(mapping.data()) % kHugePageBytes, 0u);
+    EXPECT_EQ(mapping.size(), kBytes - offset);
+    EXPECT_EQ(mapping.data()[mapping.size() - 1], std::byte{0});
+  }
+  ASSERT_OK_AND_ASSIGN(const Mapping between,
+                       Mapping::Map(*file_, 4096, kBytes - 4096, {.access = Access::kReadWrite}));
+  between.data()[0] = std::byte{1};
+}
+
+TEST_F(MappingTest, HintsKeepTheBytes) {
+  constexpr std::uint64_t kBytes = 2 * kHugePageBytes;
+  ASSERT_OK(file_->GrowTo(kBytes));
+  ASSERT_OK(file_->Reserve(kHugePageBytes, 4096));
+  ASSERT_OK_AND_ASSIGN(const Mapping writer,
+                       Mapping::MapWhole(*file_, {.access = Access::kReadWrite}));
+  for (std::uint64_t at = 0; at < kBytes; at += 4096) writer.data()[at] = std::byte(at >> 12);
+  writer.MakeHuge(0, kBytes);
+  ASSERT_OK_AND_ASSIGN(const Mapping reader, Mapping::MapWhole(*file_, {}));
+  reader.FaultIn(0, kBytes);
+  for (std::uint64_t at = 0; at < kBytes; at += 4096) {
+    ASSERT_EQ(reader.data()[at], std::byte(at >> 12)) << at;
+    ASSERT_EQ(reader.data()[at + 1], std::byte{0}) << at;
+  }
+}
+
 TEST_F(MappingTest, AnonymousMemoryIsZeroAndSharedWithChildren) {
   ASSERT_OK_AND_ASSIGN(const Mapping memory, Mapping::Anonymous(4096));
   EXPECT_EQ(memory.data()[4095], std::byte{0});
