@@ -64,6 +64,14 @@ std::string_view RegionKindName(RegionKind kind) {
   return "unknown";
 }
 
+std::string_view RegionRoadName(RegionRoad road) {
+  switch (road) {
+    case RegionRoad::kMetadata: return "metadata";
+    case RegionRoad::kResourceManager: return "resource-manager";
+  }
+  return "unknown";
+}
+
 std::string UuidText(const Uuid& uuid) {
   constexpr std::string_view kHex = "0123456789abcdef";
   std::string text;
@@ -168,6 +176,10 @@ Lines DescribeRegion(const RegionValues& record) {
     lines.push_back(Concat("lease deadline (unix ns): ", record.lease_deadline_unix_ns));
     lines.push_back(Concat("instance id: ", Label(record.instance_id)));
     lines.push_back(Concat("lease id: ", Label(record.lease_id)));
+    lines.push_back(Concat("road: ", record.road <= kRegionRoadLast
+                                         ? RegionRoadName(static_cast<RegionRoad>(record.road))
+                                         : "unknown"));
+    lines.push_back(Concat("request id: ", record.request_id));
   }
   AddReserved(lines, record.reserved);
   return lines;
@@ -187,6 +199,7 @@ Lines DescribePage(const PageValues& record) {
       Concat("owner: ", record.owner),
       Concat("global pins: ", record.global_pins),
       Concat("hold until (unix ns): ", record.hold_until_unix_ns),
+      Concat("extent offset: ", Hex{record.extent_offset_bytes}),
   };
   AddReserved(lines, record.reserved);
   return lines;

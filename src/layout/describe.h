@@ -16,6 +16,7 @@ namespace maru::layout {
 std::string_view PageStateName(PageState state);
 // "pages", "client-cut" and so on; "none" for an unused record, "unknown" for a number beyond.
 std::string_view RegionKindName(RegionKind kind);
+std::string_view RegionRoadName(RegionRoad road);
 
 // "name: value" lines, in the order of the bytes.
 using Lines = std::vector<std::string>;

@@ -58,10 +58,16 @@ TEST(Describe, RegionShowsWhatItsKindUses) {
   record.word = RegionWord::Make(RegionKind::kClientCut, 2).bits();
   std::memcpy(record.instance_id, "a\x01\"", 4);
   std::memset(record.lease_id, 'x', sizeof(record.lease_id));  // without a final zero
+  record.road = static_cast<uint8_t>(RegionRoad::kResourceManager);
+  record.request_id = 17;
   const Lines lines = DescribeRegion(record);
   EXPECT_THAT(lines, Not(Contains("pages: 32")));
   EXPECT_THAT(lines, Contains("instance id: \"a\\x01\\\"\""));
   EXPECT_THAT(lines, Contains("lease id: \"" + std::string(64, 'x') + "\""));
+  EXPECT_THAT(lines, Contains("road: resource-manager"));
+  EXPECT_THAT(lines, Contains("request id: 17"));
+  record.road = 256;
+  EXPECT_THAT(DescribeRegion(record), Contains("road: unknown"));
 }
 
 TEST(Describe, PageAndClientShowTheirWords) {
@@ -69,9 +75,11 @@ TEST(Describe, PageAndClientShowTheirWords) {
   page.state_word = StateWord::Make(PageState::kGranted, Generation(7), ClientSlot(3)).bits();
   page.key_sizes = KeySizes{11, 4}.Pack();
   page.text_offset = 0x400008;
+  page.extent_offset_bytes = 0x10000;
   EXPECT_THAT(DescribePage(page), Contains("state: granted, generation 7, client slot 3"));
   EXPECT_THAT(DescribePage(page),
               Contains("text: 4 bytes of namespace and 11 of key at offset 0x400008"));
+  EXPECT_THAT(DescribePage(page), Contains("extent offset: 0x10000"));
   ClientValues client{};
   client.process = uint64_t{1000} << 32 | 4242;
   EXPECT_THAT(DescribeClient(client), Contains("pid: 4242"));

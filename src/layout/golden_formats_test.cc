@@ -93,6 +93,7 @@ TEST(GoldenFormats, RegionRecordOfAClientCutRegion) {
   record->lease_deadline_unix_ns = kUnixNs;
   SetText(record->instance_id, "prefill-0");
   SetText(record->lease_id, "lease-17");
+  record->road = static_cast<uint8_t>(RegionRoad::kMetadata);
   record->word = RegionWord::Make(RegionKind::kClientCut, 1).bits();
   ExpectGolden(BytesOf(*record), R"(
       0000: 02 00 00 00 01 00 00 00  00 00 c0 02 00 00 00 00
@@ -103,6 +104,27 @@ TEST(GoldenFormats, RegionRecordOfAClientCutRegion) {
       0080: 6c 65 61 73 65 2d 31 37
       0100:)",
                "region_table.md", "client-cut");
+}
+
+TEST(GoldenFormats, RegionRecordOfTheResourceManager) {
+  const auto record = Zeroed<RegionRecord>();
+  record->offset_bytes = 0x2C00000;
+  record->length_bytes = 0x400000;
+  record->region_id = 0x500005;
+  record->owner = 10;
+  SetText(record->instance_id, "node-4:6943");
+  record->road = static_cast<uint8_t>(RegionRoad::kResourceManager);
+  record->request_id = 0x0102;
+  record->word = RegionWord::Make(RegionKind::kClientCut, 1).bits();
+  ExpectGolden(BytesOf(*record), R"(
+      0000: 02 00 00 00 01 00 00 00  00 00 c0 02 00 00 00 00
+      0010: 00 00 40 00 00 00 00 00  00 00 00 00 00 00 00 00
+      0020: 00 00 00 00 00 00 00 00  05 00 50 00 00 00 00 00
+      0030: 0a 00 00 00 00 00 00 00
+      0040: 6e 6f 64 65 2d 34 3a 36  39 34 33
+      00c0: 01 00 00 00 00 00 00 00  02 01 00 00 00 00 00 00
+      0100:)",
+               "region_table.md", "client-cut-rm");
 }
 
 TEST(GoldenFormats, RegionDirectory) {
@@ -138,6 +160,26 @@ TEST(GoldenFormats, PageRecord) {
       0050: 01 00 00 00 00 00 00 00  00 00 2a 36 fe 9c 97 17
       0080:)",
                "page_record.md", "record");
+}
+
+TEST(GoldenFormats, PageRecordOfAnExtent) {
+  const auto record = Zeroed<PageRecord>();
+  record->hash_low = 0x1122334455667788;
+  record->hash_high = 0xaabbccdd99aaeeff;
+  record->text_offset = 0x400008;
+  record->key_sizes = KeySizes{11, 4}.Pack();
+  record->length_bytes = 0xC0000;
+  record->region_slot = 6;
+  record->extent_offset_bytes = 0x123456;
+  record->state_word = StateWord::Make(PageState::kLive, Generation(7)).bits();
+  ExpectGolden(BytesOf(*record), R"(
+      0000: 00 00 00 70 00 00 00 30  88 77 66 55 44 33 22 11
+      0010: ff ee aa 99 dd cc bb aa  08 00 40 00 00 00 00 00
+      0020: 0b 00 00 00 04 00 00 00  00 00 0c 00 00 00 00 00
+      0030: 06 00 00 00 00 00 00 00
+      0060: 56 34 12 00 00 00 00 00
+      0080:)",
+               "page_record.md", "extent");
 }
 
 TEST(GoldenFormats, StateWordOfAGrantedPage) {

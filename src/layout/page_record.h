@@ -1,4 +1,5 @@
-// The record of one page: 128 bytes in a record chunk. Format: docs/formats/page_record.md.
+// The record of one page, or of one extent of a client-cut region: 128 bytes in a record chunk.
+// Format: docs/formats/page_record.md.
 //
 // Records are type-stable: memory that once held records holds records for ever, so that the
 // generation of a record survives its region. Only the server writes them. Each field that a reader
@@ -31,14 +32,17 @@ struct PageRecord {
   std::atomic<uint64_t> global_pins;  // pins that came over a wire that names no client
   std::atomic<uint64_t>
       hold_until_unix_ns;  // not reused before: a page told to a lease-less reader
-  uint64_t reserved[4];    // zero
+  // Of an extent: where it begins within its region, for readers too. 0 for a page.
+  std::atomic<uint64_t> extent_offset_bytes;
+  uint64_t reserved[3];  // zero
 };
 static_assert(sizeof(PageRecord) == kRecordBytes);
 static_assert(std::is_standard_layout_v<PageRecord>);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && sizeof(std::atomic<uint64_t>) == 8);
 static_assert(offsetof(PageRecord, checksum) == 56);
 static_assert(offsetof(PageRecord, last_use) == 64);
-static_assert(offsetof(PageRecord, reserved) == 96);
+static_assert(offsetof(PageRecord, extent_offset_bytes) == 96);
+static_assert(offsetof(PageRecord, reserved) == 104);
 
 // At kRecordDirectoryOffset: the unit of each record chunk; 0: none. Chunk c holds the records
 // c * kRecordsPerChunk and on. Entries are stored release after the chunk's memory is reserved, and

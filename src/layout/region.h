@@ -29,6 +29,15 @@ enum class RegionKind : uint8_t {
 };
 inline constexpr uint8_t kRegionKindLast = 7;
 
+// Which protocol a client-cut region was asked for over: its client is told apart by it, and lives
+// and dies by its rules. Written to pools as well.
+enum class RegionRoad : uint8_t {
+  kMetadata = 0,
+  // A client id of more than 63 bytes goes on in lease_id.
+  kResourceManager = 1,
+};
+inline constexpr uint8_t kRegionRoadLast = 1;
+
 class RegionWord {
  public:
   //  63                 32 31              8 7       0
@@ -57,11 +66,14 @@ struct RegionRecord {
   std::atomic<uint64_t> lease_deadline_unix_ns;  // kClientCut: of its client's lease, 0: none
   uint8_t instance_id[kLabelBytes];              // kClientCut: text, zero-padded
   uint8_t lease_id[kLabelBytes];                 // kClientCut: text, zero-padded
-  uint64_t reserved[8];                          // zero
+  std::atomic<uint64_t> road;                    // kClientCut: RegionRoad; else 0
+  std::atomic<uint64_t> request_id;              // kClientCut over kResourceManager; else 0
+  uint64_t reserved[6];                          // zero
 };
 static_assert(sizeof(RegionRecord) == 256);
 static_assert(offsetof(RegionRecord, instance_id) == 64);
-static_assert(offsetof(RegionRecord, reserved) == 192);
+static_assert(offsetof(RegionRecord, road) == 192);
+static_assert(offsetof(RegionRecord, reserved) == 208);
 static_assert(std::is_standard_layout_v<RegionRecord>);
 
 constexpr uint64_t PackRegionPages(uint32_t page_count, uint32_t first_record) {

@@ -99,12 +99,18 @@ Status CheckClientCut(const RegionValues& record, std::string_view what) {
   if (record.owner > kBits32Max) return Bad(what, "owner", record.owner, "32 bits");
   if (!PaddedText(record.instance_id)) return DataLoss(Concat(what, ": instance_id is no text"));
   if (!PaddedText(record.lease_id)) return DataLoss(Concat(what, ": lease_id is no text"));
+  if (record.road > kRegionRoadLast) return Bad(what, "road", record.road, "0 or 1");
+  if (record.road == static_cast<uint8_t>(RegionRoad::kMetadata) && record.request_id != 0) {
+    return Bad(what, "request_id", record.request_id, "0 for a region of the metadata protocol");
+  }
   return OkStatus();
 }
 
 Status CheckNotClientCut(const RegionValues& record, std::string_view what) {
   MARU_RETURN_IF_ERROR(CheckUnused(what, "owner", record.owner));
   MARU_RETURN_IF_ERROR(CheckUnused(what, "lease_deadline_unix_ns", record.lease_deadline_unix_ns));
+  MARU_RETURN_IF_ERROR(CheckUnused(what, "road", record.road));
+  MARU_RETURN_IF_ERROR(CheckUnused(what, "request_id", record.request_id));
   const auto zero = [](uint8_t c) { return c == 0; };
   if (!std::ranges::all_of(record.instance_id, zero) ||
       !std::ranges::all_of(record.lease_id, zero)) {
@@ -129,6 +135,10 @@ Status CheckKey(const PageValues& record, uint64_t pool_bytes) {
     return DataLoss(Concat("page record: key text of ", text_bytes, " bytes at offset ",
                            record.text_offset, " does not lie in a pool of ", pool_bytes,
                            " bytes"));
+  }
+  if (record.extent_offset_bytes > pool_bytes) {
+    return Bad("page record", "extent_offset_bytes", record.extent_offset_bytes,
+               "at most the pool's size");
   }
   if (record.length_bytes > pool_bytes) {
     return Bad("page record", "length_bytes", record.length_bytes, "at most the pool's size");

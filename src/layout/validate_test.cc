@@ -144,13 +144,17 @@ TEST(ValidateRegionRecord, FieldsOfOtherKindsAreZero) {
   ExpectRegionRefused(text, [](R& r) { r.owner = 1; }, "owner is 1");
   ExpectRegionRefused(text, [](R& r) { r.lease_deadline_unix_ns = 1; }, "lease_deadline_unix_ns");
   ExpectRegionRefused(text, [](R& r) { r.lease_id[3] = 'x'; }, "names a client");
-  ExpectRegionRefused(text, [](R& r) { r.reserved[7] = 1; }, "reserved");
+  ExpectRegionRefused(text, [](R& r) { r.road = 1; }, "road is 1");
+  ExpectRegionRefused(text, [](R& r) { r.request_id = 1; }, "request_id is 1");
+  ExpectRegionRefused(text, [](R& r) { r.reserved[5] = 1; }, "reserved");
   const R cut = ClientCutRegion();
   ExpectRegionRefused(cut, [](R& r) { r.page_bytes = 512; }, "page_bytes");
   ExpectRegionRefused(cut, [](R& r) { r.owner = 1ull << 32; }, "owner");
   ExpectRegionRefused(cut, [](R& r) { r.instance_id[5] = 'x'; }, "instance_id is no text");
   ExpectRegionRefused(
       cut, [](R& r) { std::memset(r.lease_id, 'x', sizeof(r.lease_id)); }, "lease_id is no text");
+  ExpectRegionRefused(cut, [](R& r) { r.road = 2; }, "road is 2");
+  ExpectRegionRefused(cut, [](R& r) { r.request_id = 7; }, "request_id is 7");
 }
 
 TEST(ValidatePageRecord, AcceptsEveryStateAndNamesWhatIsWrong) {
@@ -168,6 +172,7 @@ TEST(ValidatePageRecord, AcceptsEveryStateAndNamesWhatIsWrong) {
   ExpectPageRefused([](P& p) { p.text_offset = 8; }, "key text");
   ExpectPageRefused([](P& p) { p.text_offset = kPoolBytes - 8; }, "key text of 15 bytes");
   ExpectPageRefused([](P& p) { p.length_bytes = kPoolBytes + 1; }, "length_bytes");
+  ExpectPageRefused([](P& p) { p.extent_offset_bytes = kPoolBytes + 1; }, "extent_offset_bytes");
   ExpectPageRefused([](P& p) { p.owner = 1ull << 40; }, "owner");
   ExpectPageRefused([](P& p) { p.reserved[0] = 1; }, "reserved");
 }

@@ -47,6 +47,8 @@ RegionValues ReadRegion(const RegionRecord& record) {
   values.lease_deadline_unix_ns = Get(record.lease_deadline_unix_ns);
   CopyWords(values.instance_id, record.instance_id);
   CopyWords(values.lease_id, record.lease_id);
+  values.road = Get(record.road);
+  values.request_id = Get(record.request_id);
   CopyWords(values.reserved, record.reserved);
   return values;
 }
@@ -65,6 +67,7 @@ PageValues ReadPage(const PageRecord& record) {
   values.owner = Get(record.owner);
   values.global_pins = Get(record.global_pins);
   values.hold_until_unix_ns = Get(record.hold_until_unix_ns);
+  values.extent_offset_bytes = Get(record.extent_offset_bytes);
   CopyWords(values.reserved, record.reserved);
   return values;
 }

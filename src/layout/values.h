@@ -33,7 +33,8 @@ struct RegionValues {
   uint64_t lease_deadline_unix_ns;
   uint8_t instance_id[kLabelBytes];
   uint8_t lease_id[kLabelBytes];
-  uint64_t reserved[8];
+  uint64_t road, request_id;
+  uint64_t reserved[6];
 };
 static_assert(sizeof(RegionValues) == sizeof(RegionRecord));
 static_assert(offsetof(RegionValues, instance_id) == offsetof(RegionRecord, instance_id));
@@ -41,11 +42,13 @@ static_assert(offsetof(RegionValues, reserved) == offsetof(RegionRecord, reserve
 
 struct PageValues {
   uint64_t state_word, hash_low, hash_high, text_offset, key_sizes, length_bytes, region_slot;
-  uint64_t checksum, last_use, owner, global_pins, hold_until_unix_ns;
-  uint64_t reserved[4];
+  uint64_t checksum, last_use, owner, global_pins, hold_until_unix_ns, extent_offset_bytes;
+  uint64_t reserved[3];
 };
 static_assert(sizeof(PageValues) == sizeof(PageRecord));
 static_assert(offsetof(PageValues, checksum) == offsetof(PageRecord, checksum));
+static_assert(offsetof(PageValues, extent_offset_bytes) ==
+              offsetof(PageRecord, extent_offset_bytes));
 static_assert(offsetof(PageValues, reserved) == offsetof(PageRecord, reserved));
 
 struct ClientValues {
