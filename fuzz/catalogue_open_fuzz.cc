@@ -48,6 +48,16 @@ Places FillPool(TestWriter& test) {
   MARU_CHECK(test->Grant(Page(first, kPages - 1), ClientSlot(1), &generation));
   MARU_CHECK(test->Grant(Page(first, kPages - 2), ClientSlot(1), &generation));
   test->Quarantine(Page(first, kPages - 2));
+  const RegionSlot cut = test.CutClient(layout::kUnitBytes);
+  for (uint32_t i = 0; i < 3; ++i) {
+    const std::string text = NumberedKey(kPages + i);
+    const auto extent = test->RegisterExtent(
+        MakeKeyRef(space, text),
+        {.region = cut, .offset_bytes = uint64_t{i} * 4096, .length_bytes = 4096});
+    MARU_CHECK_OK(extent.status());
+    if (i > 0) test->Retire(*extent);
+    if (i > 1) test->Condemn(*extent);
+  }
   const auto* record = reinterpret_cast<const std::byte*>(&test.pool().Record(first));
   return {static_cast<uint64_t>(record - test.pool().base()),
           test.pool().Record(Page(first, 2)).text_offset.load()};
@@ -61,7 +71,7 @@ void Change(TestWriter& test, const Places& places, ByteReader& input) {
   uint64_t at = 0;
   switch (part % 5) {
     case 0:  // a record
-      at = places.records + word % (kPages * sizeof(layout::PageRecord) / 8) * 8;
+      at = places.records + word % ((kPages + 3) * sizeof(layout::PageRecord) / 8) * 8;
       break;
     case 1: at = layout::kRootOffset + word % 512 * 8; break;
     case 2: at = layout::kRegionTableOffset + word % (8 * 32) * 8; break;

@@ -31,6 +31,8 @@ inline constexpr std::string_view kCondemned = "writer:condemned";
 inline constexpr std::string_view kUnindexed = "writer:unindexed";
 inline constexpr std::string_view kTextFreed = "writer:text-freed";
 inline constexpr std::string_view kFreed = "writer:freed";
+inline constexpr std::string_view kExtentPlaced = "writer:extent-placed";
+inline constexpr std::string_view kExtentFreed = "writer:extent-freed";
 inline constexpr std::string_view kIndexCarved = "writer:index-carved";
 inline constexpr std::string_view kTableCleared = "writer:table-cleared";
 inline constexpr std::string_view kDescriptor = "writer:descriptor";
@@ -40,11 +42,12 @@ inline constexpr std::string_view kEntryMoved = "writer:entry-moved";
 inline constexpr std::string_view kRecoveredRecord = "writer:recovered-record";
 
 inline constexpr std::string_view kAllOfWriter[] = {
-    kChunksCarved, kChunkNamed, kRecordHigh, kPageSlot,    kBound,       kReleased,
-    kGranted,      kRenewed,    kWorn,       kGivenBack,   kQuarantined, kQuarantineEnded,
-    kTextCarved,   kText,       kFields,     kIndexed,     kLive,        kRetiring,
-    kReverted,     kCondemned,  kUnindexed,  kTextFreed,   kFreed,       kIndexCarved,
-    kTableCleared, kDescriptor, kTableWord,  kEntryCopied, kEntryMoved,  kRecoveredRecord,
+    kChunksCarved, kChunkNamed,  kRecordHigh, kPageSlot,    kBound,       kReleased,
+    kGranted,      kRenewed,     kWorn,       kGivenBack,   kQuarantined, kQuarantineEnded,
+    kTextCarved,   kText,        kFields,     kIndexed,     kLive,        kRetiring,
+    kReverted,     kCondemned,   kUnindexed,  kTextFreed,   kFreed,       kIndexCarved,
+    kTableCleared, kDescriptor,  kTableWord,  kEntryCopied, kEntryMoved,  kRecoveredRecord,
+    kExtentPlaced, kExtentFreed,
 };
 
 inline constexpr std::string_view kLeasesCarved = "leases:carved";

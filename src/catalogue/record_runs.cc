@@ -197,6 +197,25 @@ Result<RecordNumber> RecordRuns::Allocate(uint32_t count) {
   return RecordNumber(first);
 }
 
+void RecordRuns::Claim(std::span<const RecordNumber> records) {
+  for (const RecordNumber record : records) {
+    const uint32_t number = record.value();
+    auto run = free_.upper_bound(number);
+    MARU_CHECK(run != free_.begin()) << "record " << record << " is not free";
+    --run;
+    const auto [first, count] = *run;
+    MARU_CHECK_LT(number - first, count) << "record " << record << " is not free";
+    const uint32_t behind = count - (number - first) - 1;
+    if (number == first) {
+      run = free_.erase(run);
+    } else {
+      run->second = number - first;
+      ++run;
+    }
+    if (behind > 0) free_.emplace_hint(run, number + 1, behind);
+  }
+}
+
 void RecordRuns::Release(RecordNumber first, uint32_t count) {
   MARU_CHECK_GE(first.value(), 1u);
   MARU_CHECK_LE(uint64_t{first.value()} + count, End());

@@ -35,6 +35,9 @@ class RecordRuns {
   // new chunks. ResourceExhausted when the pool has no room for them or the numbers are used up.
   // REQUIRES: count > 0
   Result<RecordNumber> Allocate(uint32_t count);
+  // Takes single numbers out of the free runs: records of extents, which no region names.
+  // REQUIRES: each is free, named once.
+  void Claim(std::span<const RecordNumber> records);
   // REQUIRES: the run was allocated and is not free.
   void Release(RecordNumber first, uint32_t count);
 

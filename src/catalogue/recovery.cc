@@ -1,7 +1,6 @@
 #include "catalogue/recovery.h"
 
 #include <algorithm>
-#include <array>
 #include <string>
 
 #include "base/check.h"
@@ -42,7 +41,10 @@ Status Recovery::Run(RecoverySummary* summary) {
   for (const auto& [first, count] : runs_->free()) {
     MARU_RETURN_IF_ERROR(ReadFreeRun(first, count));
   }
+  runs_->Claim(extents_);
+  runs_->Claim(condemned_);
   text_->Settle();
+  MARU_RETURN_IF_ERROR(CheckOverlaps());
   MARU_RETURN_IF_ERROR(BuildIndex());
   Apply();
   index_->PublishRebuilt();
@@ -59,6 +61,8 @@ Status Recovery::ReadParts() {
       text_->AddRegion(region.offset_bytes, region.length_bytes);
     } else if (region.kind == layout::RegionKind::kIndex) {
       index_->AddRoom(region.offset_bytes, region.length_bytes);
+    } else if (region.kind == layout::RegionKind::kClientCut) {
+      client_cut_.emplace(region.slot, &region);
     }
   }
   const Status held = index_->HoldNamedTables();
@@ -112,7 +116,7 @@ Status Recovery::Read(RecordNumber record, const PageRecord& page, const RegionE
                     ", it lies in slot " + std::to_string(region.slot.value()));
   }
   if (Keyed(word)) {
-    MARU_RETURN_IF_ERROR(CheckKeyed(page, region));
+    MARU_RETURN_IF_ERROR(CheckKeyed(page, region.page_bytes));
     if (word.state() == PageState::kRetiring) retiring_.push_back(record);
     ++summary_.live;
   }
@@ -122,15 +126,15 @@ Status Recovery::Read(RecordNumber record, const PageRecord& page, const RegionE
   return OkStatus();
 }
 
-Status Recovery::CheckKeyed(const PageRecord& page, const RegionExtent& region) {
+Status Recovery::CheckKeyed(const PageRecord& page, uint64_t room_bytes) {
   const uint64_t packed = page.key_sizes.load(std::memory_order_relaxed);
   if (!layout::KeySizes::Valid(packed)) {
     return DataLoss("impossible key sizes " + std::to_string(packed));
   }
   const uint64_t length = page.length_bytes.load(std::memory_order_relaxed);
-  if (length > region.page_bytes) {
-    return DataLoss("it stores " + std::to_string(length) + " bytes in a page of " +
-                    std::to_string(region.page_bytes));
+  if (length > room_bytes) {
+    return DataLoss("it stores " + std::to_string(length) + " bytes where there is room for " +
+                    std::to_string(room_bytes));
   }
   return text_->Adopt(page.text_offset.load(std::memory_order_relaxed),
                       layout::KeySizes::Unpack(packed).text_bytes());
@@ -139,11 +143,17 @@ Status Recovery::CheckKeyed(const PageRecord& page, const RegionExtent& region) 
 Status Recovery::ReadFreeRun(uint32_t first, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) {
     const RecordNumber record(first + i);
-    const StateWord word = Word(*memory_->Record(record));
+    const PageRecord& page = *memory_->Record(record);
+    const StateWord word = Word(page);
     if (word.Valid() && (word.state() == PageState::kAbsent || word.state() == PageState::kWorn)) {
       continue;
     }
-    if (!word.Valid() || word.state() != PageState::kFree) {
+    if (word.Valid() && (Keyed(word) || word.state() == PageState::kCondemned)) {
+      const Status read = ReadExtent(record, page);
+      if (read.ok()) continue;
+      MARU_RETURN_IF_ERROR(Offend(record, std::string(read.message())));
+      ++summary_.dropped;
+    } else if (!word.Valid() || word.state() != PageState::kFree) {
       MARU_RETURN_IF_ERROR(
           Offend(record, "no region has it, and its state word is " + std::to_string(word.bits())));
       ++summary_.dropped;
@@ -157,14 +167,6 @@ Status Recovery::ReadFreeRun(uint32_t first, uint32_t count) {
 
 Status Recovery::BuildIndex() {
   MARU_RETURN_IF_ERROR(index_->BeginRebuild(summary_.live));
-  // So many records on their way, so that the cache misses of the table overlap.
-  constexpr size_t kAhead = 16;
-  struct Pending {
-    RecordNumber record{0};
-    RegionSlot slot{0};
-  };
-  std::array<Pending, kAhead> pending;
-  size_t filled = 0, at = 0;
   // What is to be repaired has no place in the index. The repairs are in the order of this loop,
   // those that AddToIndex appends are of records behind it.
   size_t repair = 0;
@@ -176,24 +178,29 @@ Status Recovery::BuildIndex() {
         ++repair;
         continue;
       }
-      const PageRecord& page = *memory_->Record(record);
-      if (!Keyed(Word(page))) continue;
-      const IndexTable& table = index_->rebuilt();
-      table.Prefetch(table.Home({page.hash_low.load(std::memory_order_relaxed), 0}));
-      __builtin_prefetch(memory_->view().base() + page.text_offset.load(std::memory_order_relaxed));
-      if (filled == kAhead) {
-        MARU_RETURN_IF_ERROR(AddToIndex(pending[at].record, pending[at].slot));
-      } else {
-        ++filled;
+      if (Keyed(Word(*memory_->Record(record)))) {
+        MARU_RETURN_IF_ERROR(Enqueue(record, region.slot));
       }
-      pending[at] = {record, region.slot};
-      at = (at + 1) % kAhead;
     }
   }
-  for (size_t i = 0; i < filled; ++i) {
-    const Pending& next = pending[(at + kAhead - filled + i) % kAhead];
-    MARU_RETURN_IF_ERROR(AddToIndex(next.record, next.slot));
+  for (const RecordNumber record : extents_) {
+    MARU_RETURN_IF_ERROR(Enqueue(record, RegionSlot(0)));
   }
+  for (uint64_t i = enqueued_ - std::min<uint64_t>(enqueued_, kAhead); i < enqueued_; ++i) {
+    MARU_RETURN_IF_ERROR(AddToIndex(pending_[i % kAhead].record, pending_[i % kAhead].slot));
+  }
+  return OkStatus();
+}
+
+Status Recovery::Enqueue(RecordNumber record, RegionSlot slot) {
+  const PageRecord& page = *memory_->Record(record);
+  const IndexTable& table = index_->rebuilt();
+  table.Prefetch(table.Home({page.hash_low.load(std::memory_order_relaxed), 0}));
+  __builtin_prefetch(memory_->view().base() + page.text_offset.load(std::memory_order_relaxed));
+  Pending& place = pending_[enqueued_ % kAhead];
+  if (enqueued_ >= kAhead) MARU_RETURN_IF_ERROR(AddToIndex(place.record, place.slot));
+  place = {record, slot};
+  ++enqueued_;
   return OkStatus();
 }
 
@@ -228,12 +235,22 @@ Status Recovery::AddToIndex(RecordNumber record, RegionSlot slot) {
     return OkStatus();
   }
   MARU_RETURN_IF_ERROR(Offend(record, what));
-  text_->Free(page.text_offset.load(std::memory_order_relaxed),
-              text.name_space.size() + text.key.size());
+  DropKeyed(record, slot);
+  return OkStatus();
+}
+
+void Recovery::DropKeyed(RecordNumber record, RegionSlot slot) {
+  const PageRecord& page = *memory_->Record(record);
+  text_->Free(
+      page.text_offset.load(std::memory_order_relaxed),
+      layout::KeySizes::Unpack(page.key_sizes.load(std::memory_order_relaxed)).text_bytes());
   Drop(record, Word(page), slot);
   std::erase(retiring_, record);
   --summary_.live;
-  return OkStatus();
+  if (ClientCutOf(page) == nullptr) return;
+  repairs_.back().word = repairs_.back().word.With(PageState::kAbsent);
+  runs_->Release(record, 1);
+  --summary_.extents;
 }
 
 void Recovery::Apply() {

@@ -5,8 +5,10 @@
 // text of a record that is not LIVE or RETIRING mean nothing. What no crash leaves is damage.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "catalogue/index_writer.h"
@@ -38,13 +40,22 @@ class Recovery {
   Status ReadParts();
   Status ReadRun(const RegionExtent& region);
   Status ReadFreeRun(uint32_t first, uint32_t count);
+  Status ReadExtent(RecordNumber record, const layout::PageRecord& page);
+  // The client-cut region that the record names; nullptr: none.
+  const RegionExtent* ClientCutOf(const layout::PageRecord& page) const;
+  Status CheckOverlaps();
   Status Read(RecordNumber record, const layout::PageRecord& page, const RegionExtent& region);
-  Status CheckKeyed(const layout::PageRecord& page, const RegionExtent& region);
+  // `room_bytes`: of the page, or of the region from the extent's beginning on.
+  Status CheckKeyed(const layout::PageRecord& page, uint64_t room_bytes);
   Status Offend(RecordNumber record, const std::string& what);
   void Drop(RecordNumber record, layout::StateWord word, RegionSlot slot);
 
   Status BuildIndex();
+  // Behind kAhead others, so that the cache misses of the table overlap.
+  Status Enqueue(RecordNumber record, RegionSlot slot);
   Status AddToIndex(RecordNumber record, RegionSlot slot);
+  // An extent leaves no page behind: its record becomes ABSENT.
+  void DropKeyed(RecordNumber record, RegionSlot slot);
   bool SameKey(const layout::PageRecord& a, const layout::PageRecord& b) const;
   void Apply();
 
@@ -56,6 +67,16 @@ class Recovery {
   std::vector<RegionExtent> regions_;
   std::vector<Repair> repairs_;
   std::vector<RecordNumber> retiring_;
+  std::unordered_map<RegionSlot, const RegionExtent*> client_cut_;
+  std::vector<RecordNumber> extents_;    // LIVE and RETIRING, by number
+  std::vector<RecordNumber> condemned_;  // extents
+  struct Pending {
+    RecordNumber record{0};
+    RegionSlot slot{0};
+  };
+  static constexpr size_t kAhead = 16;
+  std::array<Pending, kAhead> pending_;
+  uint64_t enqueued_ = 0;
   Namespace name_space_;  // of the key looked at last: mostly that of the next one too
   RecoverySummary summary_;
 };

@@ -60,6 +60,10 @@ Result<SpaceSource::Room> TestPool::CarvePages(uint64_t page_bytes, uint32_t cou
                  page_bytes, layout::PackRegionPages(count, first_record.value()));
 }
 
+Result<SpaceSource::Room> TestPool::CarveClientCut(uint64_t length_bytes) {
+  return Publish(layout::RegionKind::kClientCut, length_bytes, 0, 0);
+}
+
 Result<SpaceSource::Room> TestPool::Publish(layout::RegionKind kind, uint64_t length_bytes,
                                             uint64_t page_bytes, uint64_t pages) {
   MARU_CHECK(length_bytes > 0 && IsAligned(length_bytes, layout::kUnitBytes));
@@ -77,7 +81,7 @@ Result<SpaceSource::Room> TestPool::Publish(layout::RegionKind kind, uint64_t le
   region.length_bytes.store(room.length_bytes, std::memory_order_release);
   region.page_bytes.store(page_bytes, std::memory_order_release);
   region.pages.store(pages, std::memory_order_release);
-  if (kind == layout::RegionKind::kPages) {
+  if (kind == layout::RegionKind::kPages || kind == layout::RegionKind::kClientCut) {
     const uint64_t ordinal = root().next_region_ordinal.fetch_add(1, std::memory_order_relaxed);
     region.region_id.store(kRegionIdBase + ordinal, std::memory_order_release);
   }

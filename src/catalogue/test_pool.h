@@ -46,6 +46,8 @@ class TestPool : public SpaceSource {
   Result<Room> Carve(layout::RegionKind kind, uint64_t length_bytes) override;
   // A region of `count` pages of page_bytes each, whose records begin at first_record.
   Result<Room> CarvePages(uint64_t page_bytes, uint32_t count, RecordNumber first_record);
+  // A region handed to a client.
+  Result<Room> CarveClientCut(uint64_t length_bytes);
   uint64_t free_bytes() const { return bytes_ - carved_bytes_; }
 
  private:

@@ -77,10 +77,21 @@ class TestWriter {
     if (!registered.ok()) writer_->GiveBack(record);
     return registered;
   }
-  // LIVE to FREE.
+  RegionSlot CutClient(uint64_t length_bytes) {
+    auto room = pool_.CarveClientCut(length_bytes);
+    MARU_CHECK_OK(room.status());
+    return room->slot;
+  }
+  bool IsExtent(RecordNumber record) {
+    const uint64_t slot = pool_.Record(record).region_slot.load();
+    const layout::RegionRecord& region = pool_.Region(RegionSlot(static_cast<uint32_t>(slot)));
+    return layout::RegionWord(region.word.load()).kind() == layout::RegionKind::kClientCut;
+  }
+  // LIVE to FREE, or to ABSENT.
   void Delete(RecordNumber record) {
     writer_->Retire(record);
     writer_->Condemn(record);
+    if (IsExtent(record)) return writer_->FreeExtent(record);
     writer_->Free(record);
   }
 

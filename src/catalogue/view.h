@@ -63,13 +63,19 @@ class PoolView {
   };
   bool Pages(RegionSlot slot, PageRegion* out) const;
 
-  // Where the page of a record lies, from the region's words. REQUIRES for a stable answer: a lease
-  // or a grant is held. False when the words do not make sense (then the page is gone).
+  // Where the page or the extent of a record lies, from the region's words. REQUIRES for a stable
+  // answer: a lease or a grant is held. False when the words do not make sense (then it is gone).
   struct PageExtent {
-    uint64_t offset_bytes = 0;
+    uint64_t offset_bytes = 0;  // in the pool
+    // What may be stored there: the page's size; for an extent, all from its beginning to its
+    // region's end. The caller checks the record's length against it.
     uint64_t page_bytes = 0;
     uint32_t region_id = 0;
-    uint32_t page_index = 0;
+    uint32_t page_index = 0;  // 0 for an extent: its client cuts the region by itself
+    uint64_t region_offset_bytes = 0, region_length_bytes = 0;
+    bool is_extent = false;  // then nobody has computed a checksum
+
+    uint64_t in_region_bytes() const { return offset_bytes - region_offset_bytes; }
   };
   bool Page(RecordNumber record, PageExtent* out) const;
 
@@ -87,6 +93,9 @@ class PoolView {
   }
 
  private:
+  // The words of a region of either kind that holds data; those of pages are not checked yet.
+  bool ReadRegion(RegionSlot slot, layout::RegionKind* kind, PageRegion* out) const;
+
   const std::byte* base_ = nullptr;
   uint64_t bytes_ = 0;
 };

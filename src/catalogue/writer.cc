@@ -164,15 +164,15 @@ void Writer::EndQuarantine(RecordNumber record) {
 
 // --- Birth and death of a key.
 
-Status Writer::Register(RecordNumber record, const KeyRef& key, const Birth& birth) {
-  PageRecord& page = impl_->Page(record);
-  const StateWord word = impl_->Expect(record, page, PageState::kGranted);
-  impl_->index.Advance(IndexWriter::Pace::kInsert);
-  MARU_ASSIGN_OR_RETURN(const uint64_t slot, impl_->index.Place(key.hash));
+Status Writer::Impl::GiveKey(RecordNumber record, const KeyRef& key, const Fields& fields,
+                             Place place, StateWord live) {
+  PageRecord& page = Page(record);
+  index.Advance(IndexWriter::Pace::kInsert);
+  MARU_ASSIGN_OR_RETURN(const uint64_t slot, index.Place(key.hash));
   const uint64_t text_bytes = key.name_space.size() + key.key.size();
-  MARU_ASSIGN_OR_RETURN(const uint64_t text_offset, impl_->text.Allocate(text_bytes));
+  MARU_ASSIGN_OR_RETURN(const uint64_t text_offset, text.Allocate(text_bytes));
 
-  StoreText(impl_->memory.Words(text_offset), key.name_space, key.key);
+  StoreText(memory.Words(text_offset), key.name_space, key.key);
   MARU_PUBLICATION_POINT(points::kText);
   const layout::KeySizes sizes{static_cast<uint32_t>(key.key.size()),
                                static_cast<uint16_t>(key.name_space.size())};
@@ -180,19 +180,70 @@ Status Writer::Register(RecordNumber record, const KeyRef& key, const Birth& bir
   StoreField(page.hash_high, key.hash.high);
   StoreField(page.text_offset, text_offset);
   StoreField(page.key_sizes, sizes.Pack());
-  StoreField(page.length_bytes, birth.length_bytes);
-  StoreField(page.checksum, birth.checksum);
+  StoreField(page.length_bytes, fields.length_bytes);
+  StoreField(page.checksum, fields.checksum);
+  StoreField(page.extent_offset_bytes, fields.extent_offset_bytes);
+  if (place == Place::kExtent) {
+    StoreField(page.region_slot, fields.region.value());
+    MARU_PUBLICATION_POINT(points::kExtentPlaced);
+  }
   // The server's own, read by nobody beside it but for show: relaxed.
-  page.last_use.store(birth.last_use, std::memory_order_relaxed);
-  page.owner.store(birth.owner.value(), std::memory_order_relaxed);
+  page.last_use.store(fields.last_use, std::memory_order_relaxed);
+  page.owner.store(fields.owner.value(), std::memory_order_relaxed);
   page.global_pins.store(0, std::memory_order_relaxed);
   page.hold_until_unix_ns.store(0, std::memory_order_relaxed);
   MARU_PUBLICATION_POINT(points::kFields);
-  impl_->index.Insert(slot, key.hash, record);
+  index.Insert(slot, key.hash, record);
   MARU_PUBLICATION_POINT(points::kIndexed);
-  StoreWord(page, StateWord::Make(PageState::kLive, word.generation()));
+  StoreWord(page, live);
   MARU_PUBLICATION_POINT(points::kLive);
   return OkStatus();
+}
+
+Status Writer::Register(RecordNumber record, const KeyRef& key, const Birth& birth) {
+  const StateWord word = impl_->Expect(record, impl_->Page(record), PageState::kGranted);
+  return impl_->GiveKey(record, key,
+                        {.length_bytes = birth.length_bytes,
+                         .checksum = birth.checksum,
+                         .last_use = birth.last_use,
+                         .owner = birth.owner},
+                        Impl::Place::kPage, StateWord::Make(PageState::kLive, word.generation()));
+}
+
+Result<RecordNumber> Writer::RegisterExtent(const KeyRef& key, const ExtentBirth& birth) {
+  // Each turn takes a number out of the free ones. A worn one is kept out of them: no page and no
+  // extent can use it.
+  StateWord word;
+  RecordNumber record{0};
+  do {
+    MARU_ASSIGN_OR_RETURN(record, impl_->runs.Allocate(1));
+    word = Word(impl_->Page(record));
+    if (word.state() != PageState::kWorn && AtLastGeneration(word)) {
+      StoreWord(impl_->Page(record), word.With(PageState::kWorn));
+      MARU_PUBLICATION_POINT(points::kWorn);
+    }
+  } while (word.state() == PageState::kWorn || AtLastGeneration(word));
+  MARU_CHECK_EQ(word.state(), PageState::kAbsent) << "record " << record;
+  const Generation generation(word.generation().value() + 1);
+  const Status given =
+      impl_->GiveKey(record, key,
+                     {.length_bytes = birth.length_bytes,
+                      .last_use = birth.last_use,
+                      .extent_offset_bytes = birth.offset_bytes,
+                      .region = birth.region},
+                     Impl::Place::kExtent, StateWord::Make(PageState::kLive, generation));
+  if (given.ok()) return record;
+  impl_->runs.Release(record, 1);
+  return given;
+}
+
+void Writer::FreeExtent(RecordNumber record) {
+  PageRecord& page = impl_->Page(record);
+  const StateWord word = impl_->Expect(record, page, PageState::kCondemned);
+  const bool worn = AtLastGeneration(word);
+  StoreWord(page, word.With(worn ? PageState::kWorn : PageState::kAbsent));
+  MARU_PUBLICATION_POINT(points::kExtentFreed);
+  if (!worn) impl_->runs.Release(record, 1);
 }
 
 void Writer::Retire(RecordNumber record) {

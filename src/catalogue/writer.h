@@ -29,7 +29,8 @@ enum class Damage : uint8_t {
 };
 
 struct RecoverySummary {
-  uint64_t live = 0;  // with those that were reverted
+  uint64_t live = 0;     // with those that were reverted, and the extents among them
+  uint64_t extents = 0;  // live in client-cut regions
   uint64_t granted = 0;
   uint64_t reverted = 0;  // RETIRING found and made LIVE again
   uint64_t condemned = 0;
@@ -100,6 +101,22 @@ class Writer {
   void Condemn(RecordNumber record);
   // CONDEMNED -> FREE. REQUIRES: a scan that began after Condemn found no lease on it.
   void Free(RecordNumber record);
+
+  // --- Extents: keys in client-cut regions. Retire, Revert and Condemn are those of pages.
+  struct ExtentBirth {
+    RegionSlot region{0};
+    uint64_t offset_bytes = 0;  // within the region
+    uint64_t length_bytes = 0;
+    uint64_t last_use = 0;
+  };
+  // ABSENT -> LIVE(key), generation + 1, for a record of its own: the lowest free number.
+  // ResourceExhausted when there is no room for record, text or index: nothing has changed.
+  // REQUIRES: Lookup(key) found nothing; the extent lies in that region and overlaps no other that
+  // is LIVE.
+  Result<RecordNumber> RegisterExtent(const KeyRef& key, const ExtentBirth& birth);
+  // CONDEMNED -> ABSENT; the number is free again. At the last generation WORN, and it is not.
+  // REQUIRES: as Free; the record is an extent's.
+  void FreeExtent(RecordNumber record);
 
   // --- Lookup for the server itself: LIVE or RETIRING under that key.
   struct Hit {

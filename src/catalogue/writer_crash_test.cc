@@ -62,6 +62,16 @@ class Story {
     unsure_.erase(text);
     stored_[text] = record;
   }
+  RecordNumber RegisterExtent(RegionSlot region, uint64_t offset_bytes, const std::string& text) {
+    unsure_.insert(text);
+    const auto record =
+        test_->RegisterExtent(MakeKeyRef(none_, text),
+                              {.region = region, .offset_bytes = offset_bytes, .length_bytes = 9});
+    MARU_CHECK_OK(record.status());
+    unsure_.erase(text);
+    stored_[text] = *record;
+    return *record;
+  }
   void Condemn(RecordNumber record, const std::string& text) {
     stored_.erase(text);
     unsure_.insert(text);
@@ -138,6 +148,10 @@ class Story {
     for (uint32_t number = 1; number < test_.pool().root().record_high.load(); ++number) {
       if (of_regions.contains(number)) continue;
       const PageState state = test_->State(RecordNumber(number)).state();
+      if (state == PageState::kLive || state == PageState::kCondemned) {
+        ASSERT_TRUE(test_.IsExtent(RecordNumber(number))) << number;
+        continue;
+      }
       ASSERT_TRUE(state == PageState::kAbsent || state == PageState::kWorn) << number;
     }
   }
@@ -178,6 +192,18 @@ void EveryTransition(Story& story) {
   story.Condemn(page(1), NumberedKey(1));
   test->Retire(page(2));
   WearOut(story, page(9));
+  const RegionSlot cut = test.CutClient(layout::kUnitBytes);
+  const RecordNumber extent = story.RegisterExtent(cut, 0, NumberedKey(30));
+  story.RegisterExtent(cut, 9, NumberedKey(31));
+  test->Retire(extent);
+  test->Revert(extent);
+  test->Retire(extent);
+  story.Condemn(extent, NumberedKey(30));
+  test->FreeExtent(extent);
+  test->Retire(story.RegisterExtent(cut, 4096, NumberedKey(32)));
+  const RecordNumber waits = story.RegisterExtent(cut, 8192, NumberedKey(33));
+  test->Retire(waits);
+  story.Condemn(waits, NumberedKey(33));
   // A cut that stops before its records are bound.
   const RecordNumber unbound = test->AllocateRecords(3).value();
   const auto room = test.pool().CarvePages(TestWriter::kPageBytes, 3, unbound).value();

@@ -20,6 +20,20 @@ class Writer::Impl {
   layout::StateWord Expect(RecordNumber record, const layout::PageRecord& page,
                            layout::PageState state) const;
 
+  // What a new key brings with it: the fields of its record that are not the key's own.
+  struct Fields {
+    uint64_t length_bytes = 0;
+    uint64_t checksum = 0;
+    uint64_t last_use = 0;
+    uint64_t extent_offset_bytes = 0;
+    ClientId owner{0};
+    RegionSlot region{0};  // of an extent; a page has its own since it was cut
+  };
+  // Text and fields, index entry, `live` last. ResourceExhausted: nothing has changed.
+  enum class Place : uint8_t { kPage, kExtent };
+  Status GiveKey(RecordNumber record, const KeyRef& key, const Fields& fields, Place place,
+                 layout::StateWord live);
+
   PoolMemory memory;
   RecordRuns runs;
   TextSlabs text;

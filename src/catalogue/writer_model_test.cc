@@ -24,6 +24,7 @@ struct ModelRecord {
   uint16_t client = 0;
   std::string key;
   uint64_t length = 0;
+  bool extent = false;
 };
 
 struct ModelRegion {
@@ -78,18 +79,45 @@ class WriterModel {
         ++expected.reverted;
       }
       expected.live += record.state == PageState::kLive;
+      expected.extents += record.state == PageState::kLive && record.extent;
       expected.granted += record.state == PageState::kGranted;
       expected.condemned += record.state == PageState::kCondemned;
       expected.quarantined += record.state == PageState::kQuarantined;
     }
     const RecoverySummary& summary = test_.summary();
     ASSERT_EQ(summary.live, expected.live);
+    ASSERT_EQ(summary.extents, expected.extents);
     ASSERT_EQ(summary.reverted, expected.reverted);
     ASSERT_EQ(summary.granted, expected.granted);
     ASSERT_EQ(summary.condemned, expected.condemned);
     ASSERT_EQ(summary.quarantined, expected.quarantined);
     ASSERT_EQ(summary.index_entries, expected.live);
     ASSERT_EQ(summary.dropped, 0u);
+  }
+
+  // A random step of a random extent, or a new one.
+  void StepExtent(uint64_t key_space) {
+    if (extents_.empty() || (extents_.size() < kExtentsMax && random_.OneIn(3))) {
+      return RegisterExtent(key_space);
+    }
+    const size_t chosen = random_.Below(extents_.size());
+    const RecordNumber record(extents_[chosen]);
+    ModelRecord& model = At(record.value());
+    switch (model.state) {
+      case PageState::kLive:
+        test_->Retire(record);
+        model.state = PageState::kRetiring;
+        return;
+      case PageState::kRetiring: return Decide(record, model);
+      case PageState::kCondemned:
+        test_->FreeExtent(record);
+        model.state = PageState::kAbsent;
+        model.extent = false;
+        extents_[chosen] = extents_.back();
+        extents_.pop_back();
+        return;
+      default: FAIL() << "record " << record.value();
+    }
   }
 
   // A random step of a random record.
@@ -173,6 +201,28 @@ class WriterModel {
     model.state = PageState::kGranted;
   }
 
+  void RegisterExtent(uint64_t key_space) {
+    const std::string text = NumberedKey(random_.Below(key_space));
+    if (keys_.contains(text)) return;
+    if (cut_ == RegionSlot(0)) cut_ = test_.CutClient(layout::kUnitBytes);
+    const Namespace none;
+    const uint64_t length = 1 + random_.Below(100);
+    const uint64_t offset = next_extent_;
+    next_extent_ = (next_extent_ + 128) % layout::kUnitBytes;
+    const auto registered = test_->RegisterExtent(
+        MakeKeyRef(none, text), {.region = cut_, .offset_bytes = offset, .length_bytes = length});
+    ASSERT_TRUE(registered.ok());
+    ModelRecord& model = At(registered->value());
+    ASSERT_EQ(model.state, PageState::kAbsent) << registered->value();
+    model = {PageState::kLive, model.generation + 1, 0, text, length, true};
+    keys_[text] = registered->value();
+    extents_.push_back(registered->value());
+    PoolView::PageExtent place;
+    ASSERT_TRUE(test_->view().Page(*registered, &place));
+    ASSERT_EQ(place.in_region_bytes(), offset);
+    ASSERT_EQ(place.region_length_bytes, layout::kUnitBytes);
+  }
+
   void EndGrant(RecordNumber record, ModelRecord& model) {
     switch (random_.Below(3)) {
       case 0: {
@@ -225,6 +275,11 @@ class WriterModel {
   std::vector<ModelRegion> regions_;
   std::map<std::string, uint32_t> keys_;
   uint64_t given_up_ = 0;
+  // Fewer than there are places of 128 bytes, with room for those that are condemned.
+  static constexpr size_t kExtentsMax = 200;
+  RegionSlot cut_{0};
+  uint64_t next_extent_ = 0;
+  std::vector<uint32_t> extents_;
 };
 
 TEST(WriterModel, RandomTransitionsCutsAndRestartsAgree) {
@@ -236,6 +291,9 @@ TEST(WriterModel, RandomTransitionsCutsAndRestartsAgree) {
   model.Cut(300);
   for (int step = 0; step < 60'000; ++step) {
     ASSERT_NO_FATAL_FAILURE(model.Step(kKeySpace, 10));
+    if (random.OneIn(4)) {
+      ASSERT_NO_FATAL_FAILURE(model.StepExtent(kKeySpace));
+    }
     if (random.OneIn(1'000)) {
       ASSERT_NO_FATAL_FAILURE(model.Cut(1 + random.Below(50)));
     }

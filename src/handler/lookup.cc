@@ -196,6 +196,9 @@ Result<View> Handler::Impl::MakeView(const Session& session, const Place& place,
   if (!mapped->checksums()) {
     return FailedPrecondition("the pool keeps no checksums: make it with --checksum");
   }
+  if (extent.is_extent) {
+    return FailedPrecondition("the key was stored by a client that computes no checksums");
+  }
   if (HashBytes64(view.bytes_) != place.found.checksum) {
     return DataLoss("the bytes of page " + std::to_string(extent.page_index) + " of region " +
                     std::to_string(extent.region_id) + " do not match their checksum");
