@@ -36,16 +36,23 @@ class Carver {
   // such room. REQUIRES: kind is one of the catalogue's; length is a multiple of the unit, not 0.
   Result<Region> Carve(layout::RegionKind kind, uint64_t length_bytes);
 
-  // Pages, in two steps. Hold: units with memory behind them, an id and a slot that is free; the
-  // table does not have them yet. Then either Publish, which cannot fail, or GiveUp.
+  // Pages and client-cut regions, in two steps. Hold: units with memory behind them, an id and a
+  // slot that is free; the table does not have them yet. Then either Publish, which cannot fail, or
+  // GiveUp.
   struct Hold {
     UnitRun units;
     RegionId id{0};
   };
   Result<Hold> HoldUnits(uint64_t units);
-  // `region`: kind and pages; the hold gives units and id.
+  // `region`: kind and pages, or owner; the hold gives units and id.
   RegionSlot Publish(const Hold& hold, Region region);
   void GiveUp(const Hold& hold);
+
+  // Of a client-cut region. REQUIRES: one has the slot.
+  void EndOwner(RegionSlot slot) { table_.EndOwner(slot); }
+  void SetLeaseDeadline(RegionSlot slot, uint64_t unix_ns) {
+    table_.SetLeaseDeadline(slot, unix_ns);
+  }
 
   // The units are free again, merged with their neighbours. REQUIRES: the slot is in use.
   void Free(RegionSlot slot);

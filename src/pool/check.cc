@@ -133,6 +133,7 @@ std::vector<std::string> DescribeCheck(const CheckReport& report) {
       Concat("pages: ", report.pages, " (", StatesText(report.states), ")"),
       Concat("keys: ", report.keys, ", ", FormatSize(report.text_bytes), " of text, ",
              report.index_entries, " index entries"),
+      Concat("extents: ", report.extents, ", ", FormatSize(report.extent_bytes)),
       Concat("clients: ", report.clients),
       Concat("verified: ", report.verified_pages, " pages, ", FormatSize(report.verified_bytes)),
   };

@@ -38,8 +38,10 @@ struct CheckReport {
 
   uint64_t regions = 0;
   uint64_t pages = 0;
-  StateCounts states{};     // of the pages of page regions; their sum is `pages`
-  uint64_t keys = 0;        // LIVE and RETIRING
+  StateCounts states{};  // of the pages of page regions; their sum is `pages`
+  uint64_t keys = 0;     // LIVE and RETIRING
+  uint64_t extents = 0;  // those of them in client-cut regions
+  uint64_t extent_bytes = 0;
   uint64_t text_bytes = 0;  // of their names
   uint64_t index_entries = 0;
   uint64_t clients = 0;

@@ -45,12 +45,15 @@ void CatalogueCheck::Run() {
   for (const Region& region : regions_) {
     if (region.kind == RegionKind::kText) {
       text_.AddRegion(region.offset_bytes, region.length_bytes);
+    } else if (region.kind == RegionKind::kClientCut) {
+      client_cut_.emplace(region.slot.value(), &region);
     }
   }
   for (const Region& region : regions_) {
     if (region.kind == RegionKind::kPages) CheckRegion(region);
   }
   CheckOtherRecords();
+  CheckOverlaps();
   CheckDuplicates();
   CheckIndex();
 }
@@ -70,8 +73,13 @@ void CatalogueCheck::CheckPage(const Region& region, uint32_t index) {
   const StateWord word(page.state_word);
   ++report_->states[static_cast<uint8_t>(word.state())];
   CheckState(record, page, region);
-  if (HasKey(word)) {
-    CheckKey(record, page, region, region.offset_bytes + uint64_t{index} * region.page_bytes);
+  if (!HasKey(word)) return;
+  if (page.length_bytes > region.page_bytes) {
+    return Offend(record,
+                  Concat("stores ", page.length_bytes, " bytes in a page of ", region.page_bytes));
+  }
+  if (CheckKey(record, page) && verify_ == VerifyBytes::kYes) {
+    CheckBytes(record, page, region.offset_bytes + uint64_t{index} * region.page_bytes);
   }
 }
 
@@ -102,24 +110,23 @@ void CatalogueCheck::CheckState(RecordNumber record, const layout::PageValues& p
 
 // The text's place is judged by the rule of the writer's own allocator, which also tells when two
 // records share a block.
-void CatalogueCheck::CheckKey(RecordNumber record, const layout::PageValues& page,
-                              const Region& region, uint64_t page_offset) {
+bool CatalogueCheck::CheckKey(RecordNumber record, const layout::PageValues& page) {
   const uint64_t text_bytes = layout::KeySizes::Unpack(page.key_sizes).text_bytes();
   ++report_->keys;
   report_->text_bytes += text_bytes;
-  if (page.length_bytes > region.page_bytes) {
-    return Offend(record,
-                  Concat("stores ", page.length_bytes, " bytes in a page of ", region.page_bytes));
-  }
   const Status status = text_.Adopt(page.text_offset, text_bytes);
-  if (!status.ok()) return Offend(record, status.message());
+  if (!status.ok()) {
+    Offend(record, status.message());
+    return false;
+  }
   const Text text = TextOf(record);
   const catalogue::Namespace name_space(text.name_space);
   if (catalogue::MakeKeyRef(name_space, text.key).hash != HashOf(page)) {
-    return Offend(record, Concat("the hash is not that of its key ", layout::Quoted{text.key}));
+    Offend(record, Concat("the hash is not that of its key ", layout::Quoted{text.key}));
+    return false;
   }
   keyed_.push_back({HashOf(page), record});
-  if (verify_ == VerifyBytes::kYes) CheckBytes(record, page, page_offset);
+  return true;
 }
 
 void CatalogueCheck::CheckBytes(RecordNumber record, const layout::PageValues& page,
@@ -136,7 +143,49 @@ void CatalogueCheck::CheckBytes(RecordNumber record, const layout::PageValues& p
   }
 }
 
-// Numbers that no region has: ABSENT, or WORN for good.
+// A key in a client-cut region, or what is left of one.
+void CatalogueCheck::CheckExtent(RecordNumber record, const layout::PageValues& page) {
+  const Status status = layout::ValidatePageRecord(page, view_.bytes());
+  if (!status.ok()) return Offend(record, status.message());
+  const auto found = client_cut_.find(page.region_slot);
+  const Region* const region = found == client_cut_.end() ? nullptr : found->second;
+  const StateWord word(page.state_word);
+  if (region == nullptr) {
+    return Offend(record,
+                  Concat("no region of pages has it, but it is ", layout::DescribeState(word),
+                         ", and region slot ", page.region_slot, " is no client-cut region"));
+  }
+  if (page.length_bytes == 0 || page.extent_offset_bytes >= region->length_bytes ||
+      page.length_bytes > region->length_bytes - page.extent_offset_bytes) {
+    return Offend(
+        record, Concat("its extent of ", page.length_bytes, " bytes at ", page.extent_offset_bytes,
+                       " does not lie in a region of ", region->length_bytes));
+  }
+  if (word.state() == PageState::kCondemned) return;
+  if (word.state() == PageState::kRetiring) Mend(record, "is retiring: it becomes live again");
+  ++report_->extents;
+  report_->extent_bytes += page.length_bytes;
+  extents_.push_back({page.region_slot, page.extent_offset_bytes,
+                      page.extent_offset_bytes + page.length_bytes, record});
+  CheckKey(record, page);
+}
+
+void CatalogueCheck::CheckOverlaps() {
+  std::ranges::sort(extents_, {}, [](const Extent& extent) {
+    return std::tuple(extent.slot, extent.begin, extent.record.value());
+  });
+  const Extent* farthest = nullptr;  // of those before in the same region
+  for (const Extent& extent : extents_) {
+    if (farthest != nullptr && farthest->slot == extent.slot && extent.begin < farthest->end) {
+      Offend(extent.record,
+             Concat("its extent overlaps that of record ", farthest->record.value()));
+      if (extent.end <= farthest->end) continue;
+    }
+    farthest = &extent;
+  }
+}
+
+// Numbers that no region of pages has: ABSENT, an extent's, or WORN for good.
 void CatalogueCheck::CheckOtherRecords() {
   std::vector<std::pair<uint64_t, uint64_t>> runs;  // first, one behind the last
   for (const Region& region : regions_) {
@@ -152,7 +201,12 @@ void CatalogueCheck::CheckOtherRecords() {
   for (const auto& [first, end] : runs) {
     for (; next < first; ++next) {
       const RecordNumber record(static_cast<uint32_t>(next));
-      const StateWord word(layout::ReadPage(*view_.Record(record)).state_word);
+      const layout::PageValues page = layout::ReadPage(*view_.Record(record));
+      const StateWord word(page.state_word);
+      if (word.Valid() && (HasKey(word) || word.state() == PageState::kCondemned)) {
+        CheckExtent(record, page);
+        continue;
+      }
       if (word.Valid() &&
           (word.state() == PageState::kAbsent || word.state() == PageState::kWorn)) {
         continue;

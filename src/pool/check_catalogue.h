@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "base/hash.h"
@@ -42,10 +43,12 @@ class CatalogueCheck {
   void CheckRegion(const Region& region);
   void CheckPage(const Region& region, uint32_t index);
   void CheckState(RecordNumber record, const layout::PageValues& page, const Region& region);
-  void CheckKey(RecordNumber record, const layout::PageValues& page, const Region& region,
-                uint64_t page_offset);
+  // False: its text cannot be read.
+  bool CheckKey(RecordNumber record, const layout::PageValues& page);
   void CheckBytes(RecordNumber record, const layout::PageValues& page, uint64_t page_offset);
   void CheckOtherRecords();
+  void CheckExtent(RecordNumber record, const layout::PageValues& page);
+  void CheckOverlaps();
   uint64_t RecordsEnd() const;
   void CheckDuplicates();
   void CheckIndex();
@@ -65,6 +68,12 @@ class CatalogueCheck {
   CheckReport* const report_;
   catalogue::TextSlabs text_;  // judges where text may lie; carves nothing
   std::vector<Keyed> keyed_;
+  std::unordered_map<uint64_t, const Region*> client_cut_;  // by slot
+  struct Extent {
+    uint64_t slot = 0, begin = 0, end = 0;
+    RecordNumber record{0};
+  };
+  std::vector<Extent> extents_;  // with a key
 };
 
 }  // namespace maru::pool

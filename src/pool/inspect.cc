@@ -71,6 +71,14 @@ std::string RegionLine(const Region& region) {
     line += Concat(", ", region.page_count, " pages of ", region.page_bytes,
                    " bytes, records from ", region.first_record.value());
   }
+  if (region.kind == RegionKind::kClientCut) {
+    line += Concat(", ", layout::Quoted{region.instance_id}, " over the ",
+                   layout::RegionRoadName(region.road), " protocol");
+    if (region.owner == ClientId(0)) line += ", without an owner";
+    if (!region.lease_id.empty() && region.road == layout::RegionRoad::kMetadata) {
+      line += Concat(", lease ", layout::Quoted{region.lease_id});
+    }
+  }
   return line;
 }
 

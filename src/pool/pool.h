@@ -63,6 +63,43 @@ class Pool final : public catalogue::SpaceSource {
   Status FreePages(RegionSlot slot);
   std::vector<PageRegion> PageRegions() const;
 
+  // What a client cuts by itself. Who it is: the texts have at most 63 bytes.
+  struct ClientCut {
+    std::string instance_id, lease_id;
+    uint64_t lease_deadline_unix_ns = 0;  // 0: no lease
+    layout::RegionRoad road = layout::RegionRoad::kMetadata;
+    uint64_t request_id = 0;
+  };
+  struct ClientRegion {
+    RegionSlot slot{0};
+    RegionId id{0};
+    uint64_t offset_bytes = 0, length_bytes = 0;
+    ClientId owner{0};  // 0: nobody's
+    ClientCut client;
+  };
+  // `bytes` rounded up to units, in one piece and reserved; an owner's id that no region and no
+  // client ever had. ResourceExhausted when the pool has no such room beside what the catalogue
+  // must keep for keys of kExtentBytesPlanned each; InvalidArgument: 0 bytes, or a text too long.
+  static constexpr uint64_t kExtentBytesPlanned = 256ull * 1024;
+  Result<ClientRegion> CutForClient(uint64_t bytes, const ClientCut& client);
+  // REQUIRES for all three: a client-cut region has the slot; for FreeForClient, no record names it
+  // but ABSENT ones.
+  void EndOwner(RegionSlot slot);
+  void SetLeaseDeadline(RegionSlot slot, uint64_t unix_ns);
+  void FreeForClient(RegionSlot slot);
+  std::vector<ClientRegion> ClientRegions() const;
+  // LIVE and CONDEMNED records of client-cut regions, by number: one pass over the records that no
+  // region of pages has.
+  std::vector<RecordNumber> Extents() const;
+
+  // A region of either kind by its id; false: none has it.
+  struct Place {
+    RegionSlot slot{0};
+    layout::RegionKind kind = layout::RegionKind::kNone;
+    uint64_t offset_bytes = 0, length_bytes = 0;
+  };
+  bool FindRegion(RegionId id, Place* place) const;
+
   uint64_t NextClientId();  // from 1 on, stored in the root before it is returned, never repeats
   void StoreUseTick(uint64_t tick);
   void CloseCleanly();  // sets the clean mark; last call before destruction

@@ -30,8 +30,13 @@ class Pool::Impl {
   // Of a pool that may have lost stores: whether a LIVE page's bytes have the checksum in its
   // record. False without checksums.
   bool Verifies(const Region& region, uint32_t index) const;
-  // Frees the LIVE pages that do not verify; how many.
+  // Frees the LIVE pages that do not verify, and all extents: nobody computed a checksum of theirs.
+  // How many.
   uint64_t DropUnverified();
+  uint64_t DropExtents();
+  // No process of an earlier boot is alive, and clients of regions hold no lock that would tell.
+  void EndOwnersOfEarlierBoot(const OpenOptions& options);
+  std::vector<RecordNumber> Extents() const;
 
   // In the order of making: the writer and the lease areas carve through the carver.
   std::unique_ptr<Backing> backing;

@@ -54,7 +54,32 @@ uint64_t Pool::Impl::DropUnverified() {
       ++dropped;
     }
   }
+  return dropped + DropExtents();
+}
+
+uint64_t Pool::Impl::DropExtents() {
+  uint64_t dropped = 0;
+  for (const RecordNumber record : Extents()) {
+    if (writer->State(record).state() == layout::PageState::kLive) {
+      writer->Retire(record);
+      writer->Condemn(record);
+      ++dropped;
+    }
+    writer->FreeExtent(record);
+  }
   return dropped;
+}
+
+void Pool::Impl::EndOwnersOfEarlierBoot(const OpenOptions& options) {
+  constexpr auto kRelaxed = std::memory_order_relaxed;  // nobody serves the pool
+  const bool same = root().boot_id[0].load(kRelaxed) == options.boot_id[0] &&
+                    root().boot_id[1].load(kRelaxed) == options.boot_id[1];
+  if (same || root().starts.load(kRelaxed) == 0) return;
+  std::vector<RegionSlot> owned;
+  for (const auto& [slot, region] : carver->table().regions()) {
+    if (region.owner != ClientId(0)) owned.push_back(slot);
+  }
+  for (const RegionSlot slot : owned) carver->EndOwner(slot);
 }
 
 Result<std::unique_ptr<Pool>> Pool::Open(std::unique_ptr<Backing> backing,
@@ -97,6 +122,7 @@ Status Pool::Recover(const OpenOptions& options) {
                           ? ""
                           : " (a pool made with --checksum can keep keys)"));
   }
+  impl.EndOwnersOfEarlierBoot(options);
   // The boot before the clean mark goes, and after what was lost is dropped: a crash in between
   // leaves a pool that is either clean, or drops the same again.
   for (int i = 0; i < 2; ++i) {

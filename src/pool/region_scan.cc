@@ -21,6 +21,11 @@ using layout::RegionWord;
 
 constexpr uint64_t kUnit = layout::kUnitBytes;
 
+// REQUIRES: validated, so there is a zero.
+std::string TextOf(const uint8_t (&text)[layout::kLabelBytes]) {
+  return reinterpret_cast<const char*>(text);
+}
+
 // One scan: the pool's bytes, and the result as it grows.
 class Scanner {
  public:
@@ -134,6 +139,11 @@ class Scanner {
     region.first_record = RecordNumber(layout::RegionFirstRecord(values.pages));
     region.id = RegionId(static_cast<uint32_t>(values.region_id));
     region.owner = ClientId(static_cast<uint32_t>(values.owner));
+    region.lease_deadline_unix_ns = values.lease_deadline_unix_ns;
+    region.instance_id = TextOf(values.instance_id);
+    region.lease_id = TextOf(values.lease_id);
+    region.road = static_cast<layout::RegionRoad>(values.road);
+    region.request_id = values.request_id;
     if (HasRecords(region)) scan_.regions.push_back(region);
   }
 

@@ -24,7 +24,11 @@ struct Region {
   uint32_t page_count = 0;
   RecordNumber first_record{0};
   RegionId id{0};     // kPages, kClientCut
-  ClientId owner{0};  // kClientCut
+  ClientId owner{0};  // kClientCut, as all that follows; 0: nobody's
+  uint64_t lease_deadline_unix_ns = 0;
+  std::string instance_id, lease_id;
+  layout::RegionRoad road = layout::RegionRoad::kMetadata;
+  uint64_t request_id = 0;
 
   bool has_id() const {
     return kind == layout::RegionKind::kPages || kind == layout::RegionKind::kClientCut;

@@ -17,6 +17,13 @@ T& At(std::byte* base, uint64_t offset_bytes) {
   return *reinterpret_cast<T*>(base + offset_bytes);
 }
 
+// Zero-padded. REQUIRES: shorter than the field.
+void StoreText(const std::string& text, uint8_t (&field)[layout::kLabelBytes]) {
+  MARU_CHECK_LT(text.size(), layout::kLabelBytes);
+  std::memset(field, 0, sizeof(field));
+  std::memcpy(field, text.data(), text.size());
+}
+
 }  // namespace
 
 RegionTable::RegionTable(std::byte* base, uint64_t bytes, const RegionScan& scan)
@@ -31,6 +38,7 @@ RegionTable::RegionTable(std::byte* base, uint64_t bytes, const RegionScan& scan
                                   layout::kRegionTableEntriesUnit);
   for (const Region& region : scan.regions) {
     regions_.emplace(region.slot, region);
+    if (region.has_id()) by_id_.emplace(region.id, region.slot);
     bytes_of_[static_cast<uint8_t>(region.kind)] += region.length_bytes;
   }
   for (uint32_t slot = 0; slot < slots_high_; ++slot) {
@@ -69,15 +77,18 @@ RegionSlot RegionTable::Publish(Region region) {
                      kRelease);
   record.region_id.store(region.id.value(), kRelease);
   record.owner.store(region.owner.value(), kRelease);
-  record.lease_deadline_unix_ns.store(0, kRelease);
-  std::memset(record.instance_id, 0, sizeof(record.instance_id));
-  std::memset(record.lease_id, 0, sizeof(record.lease_id));
+  record.lease_deadline_unix_ns.store(region.lease_deadline_unix_ns, kRelease);
+  StoreText(region.instance_id, record.instance_id);
+  StoreText(region.lease_id, record.lease_id);
+  record.road.store(static_cast<uint8_t>(region.road), kRelease);
+  record.request_id.store(region.request_id, kRelease);
   MARU_PUBLICATION_POINT("region:fields");
   uint32_t& cut = cuts_[region.slot.value()];
   record.word.store(layout::RegionWord::Make(region.kind, ++cut).bits(), std::memory_order_release);
   MARU_PUBLICATION_POINT("region:word");
   bytes_of_[static_cast<uint8_t>(region.kind)] += region.length_bytes;
   regions_.emplace(region.slot, region);
+  if (region.has_id()) by_id_.emplace(region.id, region.slot);
   return region.slot;
 }
 
@@ -90,6 +101,7 @@ void RegionTable::Withdraw(RegionSlot slot) {
                           std::memory_order_release);
   MARU_PUBLICATION_POINT("region:freed");
   bytes_of_[static_cast<uint8_t>(found->second.kind)] -= found->second.length_bytes;
+  by_id_.erase(found->second.id);
   regions_.erase(found);
   if (cut != kCutLast) free_.push(slot.value());
 }
@@ -97,10 +109,31 @@ void RegionTable::Withdraw(RegionSlot slot) {
 void RegionTable::ChangeId(RegionSlot slot, RegionId id) {
   const auto found = regions_.find(slot);
   MARU_CHECK(found != regions_.end() && found->second.has_id()) << "region slot " << slot;
+  by_id_.erase(found->second.id);
+  by_id_.emplace(id, slot);
   found->second.id = id;
   // Release: pairs with whoever attaches after the epoch is stored; the pool is not served yet.
   Record(slot).region_id.store(id.value(), std::memory_order_release);
   MARU_PUBLICATION_POINT("region:id");
+}
+
+void RegionTable::EndOwner(RegionSlot slot) {
+  const auto found = regions_.find(slot);
+  MARU_CHECK(found != regions_.end() && found->second.kind == layout::RegionKind::kClientCut)
+      << "region slot " << slot;
+  found->second.owner = ClientId(0);
+  // Release: what the server did for the owner before comes before its end.
+  Record(slot).owner.store(0, std::memory_order_release);
+  MARU_PUBLICATION_POINT("region:owner");
+}
+
+void RegionTable::SetLeaseDeadline(RegionSlot slot, uint64_t unix_ns) {
+  const auto found = regions_.find(slot);
+  MARU_CHECK(found != regions_.end() && found->second.kind == layout::RegionKind::kClientCut)
+      << "region slot " << slot;
+  found->second.lease_deadline_unix_ns = unix_ns;
+  // Relaxed: for people; a server starts the lease's time anew.
+  Record(slot).lease_deadline_unix_ns.store(unix_ns, std::memory_order_relaxed);
 }
 
 void RegionTable::AddTable(uint64_t unit) {
@@ -130,6 +163,11 @@ Result<RegionId> RegionTable::NextId() {
 const Region* RegionTable::Find(RegionSlot slot) const {
   const auto found = regions_.find(slot);
   return found == regions_.end() ? nullptr : &found->second;
+}
+
+const Region* RegionTable::ById(RegionId id) const {
+  const auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : Find(found->second);
 }
 
 uint64_t RegionTable::BytesOf(layout::RegionKind kind) const {

@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <queue>
+#include <unordered_map>
 #include <vector>
 
 #include "base/ids.h"
@@ -35,6 +36,9 @@ class RegionTable {
   // REQUIRES: the slot is in use.
   void Withdraw(RegionSlot slot);
   void ChangeId(RegionSlot slot, RegionId id);
+  // REQUIRES for both: a client-cut region has the slot.
+  void EndOwner(RegionSlot slot);
+  void SetLeaseDeadline(RegionSlot slot, uint64_t unix_ns);
 
   // Whether the directory has room for a further table.
   bool CanAddTable() const { return tables_ < layout::kRegionTablesMax; }
@@ -48,6 +52,8 @@ class RegionTable {
 
   // nullptr: not in use.
   const Region* Find(RegionSlot slot) const;
+  // Of a region that has an id; nullptr: none.
+  const Region* ById(RegionId id) const;
   const std::map<RegionSlot, Region>& regions() const { return regions_; }
   uint64_t BytesOf(layout::RegionKind kind) const;
 
@@ -65,6 +71,7 @@ class RegionTable {
   // Slots below slots_high_ that are free, the lowest first.
   std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> free_;
   std::map<RegionSlot, Region> regions_;
+  std::unordered_map<RegionId, RegionSlot> by_id_;
   std::array<uint64_t, layout::kRegionKindLast + 1> bytes_of_{};
 };
 

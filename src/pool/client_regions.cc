@@ -1,0 +1,124 @@
+// Regions that clients cut by themselves, and the records of the keys in them.
+#include <algorithm>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/sequence_point.h"
+#include "layout/text.h"
+#include "pool/pool_impl.h"
+
+namespace maru::pool {
+namespace {
+
+using layout::Concat;
+using layout::RegionKind;
+
+constexpr uint64_t kUnit = layout::kUnitBytes;
+
+Pool::ClientRegion ClientRegionOf(const Region& region) {
+  return {.slot = region.slot,
+          .id = region.id,
+          .offset_bytes = region.offset_bytes,
+          .length_bytes = region.length_bytes,
+          .owner = region.owner,
+          .client = {.instance_id = region.instance_id,
+                     .lease_id = region.lease_id,
+                     .lease_deadline_unix_ns = region.lease_deadline_unix_ns,
+                     .road = region.road,
+                     .request_id = region.request_id}};
+}
+
+Status CheckText(std::string_view name, const std::string& text) {
+  if (text.size() < layout::kLabelBytes && text.find('\0') == std::string::npos) {
+    return OkStatus();
+  }
+  return InvalidArgument(Concat(name, " of ", text.size(), " bytes: at most ",
+                                layout::kLabelBytes - 1, ", none of them zero"));
+}
+
+}  // namespace
+
+Result<Pool::ClientRegion> Pool::CutForClient(uint64_t bytes, const ClientCut& client) {
+  if (bytes == 0) return InvalidArgument("a region of 0 bytes");
+  MARU_RETURN_IF_ERROR(CheckText("an instance id", client.instance_id));
+  MARU_RETURN_IF_ERROR(CheckText("a lease id", client.lease_id));
+  const PoolRoom room = impl_->Room();
+  const uint64_t units = bytes > layout::kPoolBytesMax ? room.units : AlignUp(bytes, kUnit) / kUnit;
+  const uint64_t cut = impl_->carver->table().BytesOf(RegionKind::kClientCut) + units * kUnit;
+  // Chunks of records come with the first keys.
+  const uint64_t keys = cut / kExtentBytesPlanned;
+  const uint64_t chunks = keys / layout::kRecordsPerChunk + 1;
+  const uint64_t kept = KeptUnits(room, room.pages() + keys) + chunks;
+  if (units > room.largest_run || units + kept > room.free_units) {
+    return ResourceExhausted(Concat("pool ", impl_->name, " has no room for a region of ", bytes,
+                                    " bytes: ", room.free_units * kUnit, " bytes are free, ",
+                                    room.largest_run * kUnit, " in one piece, of which ",
+                                    kept * kUnit, " are kept for the catalogue"));
+  }
+  MARU_ASSIGN_OR_RETURN(const Carver::Hold hold, impl_->carver->HoldUnits(units));
+  Region region;
+  region.kind = RegionKind::kClientCut;
+  region.owner = ClientId(static_cast<uint32_t>(NextClientId()));
+  region.lease_deadline_unix_ns = client.lease_deadline_unix_ns;
+  region.instance_id = client.instance_id;
+  region.lease_id = client.lease_id;
+  region.road = client.road;
+  region.request_id = client.request_id;
+  const RegionSlot slot = impl_->carver->Publish(hold, region);
+  MARU_PUBLICATION_POINT("pool:client-cut");
+  return ClientRegionOf(*impl_->carver->table().Find(slot));
+}
+
+void Pool::EndOwner(RegionSlot slot) { impl_->carver->EndOwner(slot); }
+
+void Pool::SetLeaseDeadline(RegionSlot slot, uint64_t unix_ns) {
+  impl_->carver->SetLeaseDeadline(slot, unix_ns);
+}
+
+void Pool::FreeForClient(RegionSlot slot) {
+  const Region* region = impl_->carver->table().Find(slot);
+  MARU_CHECK(region != nullptr && region->kind == RegionKind::kClientCut) << "region slot " << slot;
+  impl_->carver->Free(slot);
+}
+
+std::vector<Pool::ClientRegion> Pool::ClientRegions() const {
+  std::vector<ClientRegion> regions;
+  for (const auto& [slot, region] : impl_->carver->table().regions()) {
+    if (region.kind == RegionKind::kClientCut) regions.push_back(ClientRegionOf(region));
+  }
+  return regions;
+}
+
+std::vector<RecordNumber> Pool::Impl::Extents() const {
+  std::vector<RecordNumber> extents;
+  // Relaxed: only this process stores it.
+  const uint64_t end = writer->view().root().record_high.load(std::memory_order_relaxed);
+  const auto look = [&](uint64_t from, uint64_t to) {
+    for (uint64_t number = from; number < std::min(to, end); ++number) {
+      const RecordNumber record(static_cast<uint32_t>(number));
+      const layout::PageState state = writer->State(record).state();
+      if (state == layout::PageState::kLive || state == layout::PageState::kCondemned) {
+        extents.push_back(record);
+      }
+    }
+  };
+  uint64_t next = 1;
+  for (const RecordRun& run : Room().runs) {
+    look(next, run.first);
+    next = run.first + run.count;
+  }
+  look(next, end);
+  return extents;
+}
+
+std::vector<RecordNumber> Pool::Extents() const { return impl_->Extents(); }
+
+bool Pool::FindRegion(RegionId id, Place* place) const {
+  const Region* region = impl_->carver->table().ById(id);
+  if (region == nullptr) return false;
+  *place = {region->slot, region->kind, region->offset_bytes, region->length_bytes};
+  return true;
+}
+
+}  // namespace maru::pool
