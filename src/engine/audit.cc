@@ -55,6 +55,7 @@ void AuditRun::CheckPool(const Stock& stock) {
                  Place::kNone);
   counts_ = CountPages(stock);
   CheckLists(stock);
+  CheckExtents(stock);
   CheckRecords(stock);
   CheckCounts(stock);
   CheckIndex(stock);
@@ -105,6 +106,7 @@ void AuditRun::CheckLists(const Stock& stock) {
   for (const PageLists::Id list : live) WalkLive(stock, list);
   Walk(stock, stock.quarantined(), Place::kQuarantined);
   Walk(stock, stock.condemned(), Place::kCondemned);
+  Walk(stock, stock.condemned_extents(), Place::kCondemned);
   for (const std::unique_ptr<Client>& client : core_->clients.all()) {
     const Client::Holding& holding = client->pools[stock.index().value()];
     if (!holding.present) continue;
@@ -321,7 +323,7 @@ void AuditRun::Reply(wire::AuditReply* reply) const {
   reply->clean = offenders_.empty();
   JsonWriter json;
   json.BeginObject().Key("clean").Bool(reply->clean);
-  json.Field("keys", keys_).Field("keys_verified", keys_verified_);
+  json.Field("keys", keys_).Field("keys_verified", keys_verified_).Field("extents", extents_);
   json.Field("clients", core_->clients.all().size());
   json.Key("pools").BeginArray();
   for (const std::unique_ptr<Stock>& stock : core_->stocks) {

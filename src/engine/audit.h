@@ -32,6 +32,8 @@ class AuditRun {
 
   void CheckPool(const Stock& stock);
   void CheckRecords(const Stock& stock);
+  void CheckExtents(const Stock& stock);
+  void CheckClientRegion(const Stock& stock, const ClientRegions::Region& region);
   void CheckPage(const Stock& stock, RecordNumber record, Place place);
   void CheckKey(const Stock& stock, RecordNumber record);
   void CheckLists(const Stock& stock);
@@ -55,7 +57,7 @@ class AuditRun {
   std::vector<std::string> unchecked_;
   uint64_t unchecked_left_out_ = 0;
   Engine::PoolCounts counts_;  // of the pool under way, from the records
-  uint64_t keys_ = 0, keys_verified_ = 0;
+  uint64_t keys_ = 0, keys_verified_ = 0, extents_ = 0;
   std::vector<Place> places_;  // by record, of the pool under way
 };
 

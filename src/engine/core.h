@@ -8,8 +8,12 @@
 
 #include "base/ids.h"
 #include "catalogue/key.h"
+#include "engine/client_regions.h"
 #include "engine/clients.h"
 #include "engine/engine.h"
+#include "engine/region_leases.h"
+#include "engine/rm_clients.h"
+#include "engine/stats_book.h"
 #include "engine/stock.h"
 
 namespace maru::engine {
@@ -25,19 +29,32 @@ struct Counters {
   uint64_t resolved = 0, found = 0, find_missed = 0, touches = 0;
   uint64_t settled_kept = 0, settled_live = 0, settled_gone = 0, settled_returned = 0;
   uint64_t lease_scans = 0, regions_cut = 0;
+  // Of clients that cut their regions by themselves.
+  uint64_t client_regions_cut = 0, client_regions_refused = 0, client_regions_ended = 0;
+  uint64_t extents_registered = 0, extents_refused = 0, extents_overwritten = 0;
+  uint64_t overwritten_while_held = 0;  // those of them that were leased or pinned
 };
 
 struct Core {
   Core(EngineOptions engine_options, uint32_t pools)
-      : options(std::move(engine_options)), clients(pools) {}
+      : options(std::move(engine_options)),
+        // Of the one size that is right.
+        handle_mac(wire::auth::HandleMac::Create(options.handle_key).value()),
+        clients(pools) {}
 
   EngineOptions options;
+  wire::auth::HandleMac handle_mac;
   Liveness* liveness = nullptr;
   uint64_t epoch = 0;
   uint64_t started_ns = 0, started_unix_ns = 0;
   uint64_t now_ns = 0;    // of the step under way
   uint64_t use_tick = 0;  // the clock of last_use: grows with each use that is known
   Clients clients;
+  RegionUsage region_usage;
+  RegionLeases region_leases;
+  RmClients rm_clients;
+  StatsBook stats_book;
+  uint64_t next_refusal_log_ns = 0;
   std::vector<std::unique_ptr<Stock>> stocks;  // by pool
   Counters counters;
 

@@ -8,15 +8,21 @@
 #include "engine/audit.h"
 #include "engine/core.h"
 #include "engine/evict.h"
+#include "engine/extents.h"
 #include "engine/grant.h"
 #include "engine/inspect.h"
+#include "engine/lending.h"
+#include "engine/metadata.h"
 #include "engine/recover.h"
 #include "engine/register.h"
+#include "engine/resource_manager.h"
 #include "engine/retire.h"
 #include "engine/settle.h"
 #include "layout/frame.h"
 
 namespace maru::engine {
+
+namespace compat = wire::compat;
 
 namespace {
 
@@ -39,7 +45,11 @@ class Engine::Impl {
         registration(&core, &evictor, &granting),
         settlement(&core),
         attachment(&core, &settlement),
-        inspection(&core) {}
+        inspection(&core),
+        lending(&core),
+        extents(&core, &retirement, &evictor, &lending),
+        metadata(&core, &retirement, &lending, &extents),
+        resource_manager(&core, &lending) {}
 
   Status Handle(ConnectionId connection, const Peer& peer, const wire::Request& request,
                 uint64_t request_number, wire::Reply* reply);
@@ -53,6 +63,10 @@ class Engine::Impl {
   Settlement settlement;
   Attachment attachment;
   Inspection inspection;
+  Lending lending;
+  Extents extents;
+  Metadata metadata;
+  ResourceManager resource_manager;
 
  private:
   struct Answer;
@@ -160,9 +174,13 @@ Status Engine::Impl::Answer::operator()(const wire::AuditRequest& request) {
 }
 
 Status Engine::Impl::Answer::operator()(const wire::UnpinRequest& request) {
-  // Pins of clients are in their own lease areas and end with them. The pins that only the server
-  // can end are global ones, of which no endpoint makes any.
-  Make<wire::UnpinReply>()->unpinned.assign(request.keys.size(), 0);
+  // Pins of clients are in their own lease areas and end with them. Those that came over a wire
+  // that names nobody may be left behind.
+  auto* const unpin = Make<wire::UnpinReply>();
+  unpin->unpinned.reserve(request.keys.size());
+  for (const std::string_view key : request.keys) {
+    unpin->unpinned.push_back(impl->extents.UnpinAll(client->name_space, key) ? 1 : 0);
+  }
   return OkStatus();
 }
 
@@ -202,11 +220,13 @@ uint64_t Engine::Impl::Tick() {
   const auto wake = [&next](uint64_t at_ns) { next = next == 0 ? at_ns : std::min(next, at_ns); };
 
   attachment.BuryDead();
+  if (const uint64_t ends_ns = lending.EndLapsed()) wake(ends_ns);
+  if (const uint64_t over_ns = resource_manager.EndGone()) wake(over_ns);
   if (core.clients.detached() > 0) wake(core.now_ns + kDetachedPollNs);
   for (const std::unique_ptr<Stock>& stock : core.stocks) {
     if (const uint64_t ends_ns = stock->EndQuarantines(core.now_ns)) wake(ends_ns);
     retirement.Reap(stock.get());
-    if (stock->counts().condemned > 0) wake(core.now_ns + kCondemnedPollNs);
+    if (stock->condemned_in_all() > 0) wake(core.now_ns + kCondemnedPollNs);
     bool more = true;
     for (int part = 0; more && part < kGrowthPartsPerTick; ++part) {
       more = stock->writer().AdvanceGrowth();
@@ -241,9 +261,12 @@ Result<std::unique_ptr<Engine>> Engine::Create(EngineOptions options,
   core.started_unix_ns = now_unix_ns;
   for (size_t i = 0; i < pools.size(); ++i) {
     core.stocks.push_back(std::make_unique<Stock>(pools[i], PoolIndex(static_cast<uint8_t>(i)),
-                                                  &core.clients, quarantine_ns));
+                                                  &core.clients, &core.region_usage,
+                                                  quarantine_ns));
   }
   Recovery(&core, &impl->retirement).Run();
+  impl->lending.TakeOver();
+  impl->resource_manager.TakeOver();
   return std::unique_ptr<Engine>(new Engine(std::move(impl)));
 }
 
@@ -251,6 +274,25 @@ Status Engine::Handle(ConnectionId connection, const Peer& peer, const wire::Req
                       uint64_t now_ns, wire::Reply* reply, uint64_t request_number) {
   impl_->core.now_ns = now_ns;
   return impl_->Handle(connection, peer, request, request_number, reply);
+}
+
+compat::MetadataReply Engine::HandleMetadata(const MetadataContext& context,
+                                             compat::MetadataType type,
+                                             const compat::MetadataRequest& request,
+                                             uint64_t now_ns) {
+  impl_->core.now_ns = now_ns;
+  return impl_->metadata.Answer(context, type, request);
+}
+
+compat::RmReply Engine::HandleRm(ConnectionId connection, const compat::RmRequest& request,
+                                 uint64_t now_ns) {
+  impl_->core.now_ns = now_ns;
+  return impl_->resource_manager.Answer(connection, request);
+}
+
+void Engine::RmDisconnected(ConnectionId connection, uint64_t now_ns) {
+  impl_->core.now_ns = now_ns;
+  impl_->resource_manager.Disconnected(connection);
 }
 
 void Engine::Disconnected(ConnectionId connection, uint64_t now_ns) {

@@ -5,6 +5,8 @@
 // takes back (RETIRING, then LIVE again) is never the base of an answer.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,6 +15,9 @@
 #include "base/ids.h"
 #include "maru/result.h"
 #include "pool/pool.h"
+#include "wire/auth/handle_mac.h"
+#include "wire/compat/metadata.h"
+#include "wire/compat/resource_manager.h"
 #include "wire/messages.h"
 
 namespace maru::engine {
@@ -29,7 +34,16 @@ struct EngineOptions {
   // Of one client over all pools: the attach reply names them all.
   uint32_t lease_blocks_max = wire::kLeaseBlocksPerAttachMax;
   std::string server_version;
+
+  // For clients of upstream's protocols.
+  uint64_t wire_hold_ns = 60'000'000'000;     // a page told to a reader without leases
+  uint64_t region_lease_ns = 30'000'000'000;  // of a client that has a lease, unless renewed
+  uint64_t rm_gone_ns = 30'000'000'000;       // a client of the resource manager without connection
+  // Of the tokens in handles; known to the server alone.
+  std::array<std::byte, wire::auth::HandleMac::kKeyBytes> handle_key{};
 };
+
+struct MetadataContext;  // metadata_context.h
 
 // Whether processes live: the locks on the liveness bytes, held by the clients themselves.
 class Liveness {
@@ -66,10 +80,21 @@ class Engine {
   // with the last one whose reply the client says it has applied; 0: not known.
   Status Handle(ConnectionId connection, const Peer& peer, const wire::Request& request,
                 uint64_t now_ns, wire::Reply* reply, uint64_t request_number = 0);
+  // Upstream's metadata protocol: whoever asks, on whatever connection; its requests name nobody.
+  wire::compat::MetadataReply HandleMetadata(const MetadataContext& context,
+                                             wire::compat::MetadataType type,
+                                             const wire::compat::MetadataRequest& request,
+                                             uint64_t now_ns);
+  // Upstream's resource manager; connections are numbered by themselves, from 1 on.
+  wire::compat::RmReply HandleRm(ConnectionId connection, const wire::compat::RmRequest& request,
+                                 uint64_t now_ns);
+  void RmDisconnected(ConnectionId connection, uint64_t now_ns);
+
   // The connection is closed: its client is dead when its lock is free, else detached.
   void Disconnected(ConnectionId connection, uint64_t now_ns);
 
-  // Timed work: ends of quarantine, detached clients whose lock became free, condemned pages whose
+  // Timed work: ends of region leases, of the time of a resource manager's client that is gone, of
+  // quarantine, detached clients whose lock became free, condemned pages whose
   // leases ended, touch rings. Returns when it wants to be called next, 0 when nothing waits.
   uint64_t Tick(uint64_t now_ns);
 

@@ -50,7 +50,7 @@ LeasedPages::LeasedPages(Core* core, const Scope& scope) : pools_(core->stocks.s
       if (stock->State(record) != layout::StateWord::Make(PageState::kLive, word.generation())) {
         return;
       }
-      if (!scope.Contains(*stock, record)) return;
+      if (stock->IsExtent(record) || !scope.Contains(*stock, record)) return;
       if (bits.size() <= record.value()) bits.resize(uint64_t{record.value()} + 1);
       if (!bits[record.value()]) ++count_;
       bits[record.value()] = true;

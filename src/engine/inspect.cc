@@ -7,6 +7,7 @@
 
 #include "engine/lease_scan.h"
 #include "engine/record_cursor.h"
+#include "layout/describe.h"
 
 namespace maru::engine {
 
@@ -22,6 +23,13 @@ std::string HexText(const layout::Uuid& uuid) {
     text += kHex[byte & 15];
   }
   return text;
+}
+
+// Of a page its size, of an extent its length.
+uint64_t BytesOf(const Stock& stock, RecordNumber record) {
+  if (!stock.IsExtent(record)) return stock.PageBytes(record);
+  // Relaxed: this process wrote it.
+  return stock.pool().view().Record(record)->length_bytes.load(std::memory_order_relaxed);
 }
 
 void PageCounts(const Engine::PoolCounts& counts, JsonWriter* json) {
@@ -99,6 +107,9 @@ void Inspection::PoolSummary(const Stock& stock, JsonWriter* json) const {
       .Field("index_tombstones", catalogue.tombstones)
       .Field("lease_bytes", usage.lease_bytes)
       .Field("regions", usage.regions)
+      .Field("client_regions", stock.client_regions().all().size())
+      .Field("extents", stock.client_regions().extents())
+      .Field("extent_bytes", stock.client_regions().live_bytes())
       .Field("server_heap_bytes", stock.heap_bytes() + catalogue.heap_bytes);
   json->Key("index_growing").Bool(catalogue.growing);
   json->Key("pages");
@@ -157,6 +168,13 @@ void Inspection::CounterSummary(JsonWriter* json) const {
       .Field("settled_returned", c.settled_returned)
       .Field("lease_scans", c.lease_scans)
       .Field("regions_cut", c.regions_cut)
+      .Field("client_regions_cut", c.client_regions_cut)
+      .Field("client_regions_refused", c.client_regions_refused)
+      .Field("client_regions_ended", c.client_regions_ended)
+      .Field("extents_registered", c.extents_registered)
+      .Field("extents_refused", c.extents_refused)
+      .Field("extents_overwritten", c.extents_overwritten)
+      .Field("overwritten_while_held", c.overwritten_while_held)
       .EndObject();
 }
 
@@ -221,6 +239,53 @@ void Inspection::ClientEntry(const Client& client, JsonWriter* json) const {
   json->EndObject();
 }
 
+void Inspection::PageRegion(const Stock& stock, const pool::Pool::PageRegion& region,
+                            JsonWriter* json) const {
+  std::array<uint64_t, layout::kPageStateLast + 1> states{};
+  for (uint32_t i = 0; i < region.page_count; ++i) {
+    const RecordNumber record(region.first_record.value() + i);
+    ++states[static_cast<uint8_t>(stock.State(record).state())];
+  }
+  json->BeginObject()
+      .Field("pool", stock.index().value())
+      .Field("kind", "pages")
+      .Field("region_id", region.id.value())
+      .Field("offset_bytes", region.offset_bytes)
+      .Field("length_bytes", region.length_bytes)
+      .Field("page_bytes", region.page_bytes)
+      .Field("first_record", region.first_record.value());
+  json->Key("pages");
+  PageCounts({region.page_count, states[1], states[6], states[2], states[3], states[4], states[5],
+              states[7]},
+             json);
+  json->EndObject();
+}
+
+// Its extents stand where the pages of other regions do.
+void Inspection::ClientRegion(const Stock& stock, const ClientRegions::Region& region,
+                              JsonWriter* json) const {
+  const pool::Pool::ClientRegion& cut = region.cut;
+  json->BeginObject()
+      .Field("pool", stock.index().value())
+      .Field("kind", "client-cut")
+      .Field("region_id", cut.id.value())
+      .Field("offset_bytes", cut.offset_bytes)
+      .Field("length_bytes", cut.length_bytes)
+      .Field("page_bytes", uint64_t{0})
+      .Field("road", layout::RegionRoadName(cut.client.road))
+      .Field("instance_id", cut.client.instance_id)
+      .Field("lease_id", cut.client.lease_id)
+      .Field("lease_deadline_unix_ns", cut.client.lease_deadline_unix_ns)
+      .Field("live_bytes", region.live_bytes);
+  json->Key("owned").Bool(region.owned());
+  json->Key("pages");
+  PageCounts({.pages = region.extents.size() + region.condemned,
+              .live = region.extents.size(),
+              .condemned = region.condemned},
+             json);
+  json->EndObject();
+}
+
 std::string Inspection::RegionsPage(uint64_t cursor, uint64_t* next) const {
   JsonWriter json;
   json.BeginArray();
@@ -230,31 +295,20 @@ std::string Inspection::RegionsPage(uint64_t cursor, uint64_t* next) const {
   for (; pool < core_->stocks.size() && *next == 0; ++pool, ordinal = 0) {
     const Stock& stock = *core_->stocks[pool];
     const std::vector<pool::Pool::PageRegion> regions = stock.pool().PageRegions();
-    for (; ordinal < regions.size(); ++ordinal) {
+    std::vector<const ClientRegions::Region*> cut;
+    for (const auto& [slot, region] : stock.client_regions().all()) cut.push_back(region.get());
+    for (; ordinal < regions.size() + cut.size(); ++ordinal) {
       if (shown >= kRegionsPerPage || records >= kRecordsPerStep) {
         *next = pool << 32 | ordinal;
         break;
       }
-      const pool::Pool::PageRegion& region = regions[ordinal];
-      std::array<uint64_t, layout::kPageStateLast + 1> states{};
-      for (uint32_t i = 0; i < region.page_count; ++i) {
-        const RecordNumber record(region.first_record.value() + i);
-        ++states[static_cast<uint8_t>(stock.State(record).state())];
-      }
-      records += region.page_count;
       ++shown;
-      json.BeginObject()
-          .Field("pool", pool)
-          .Field("region_id", region.id.value())
-          .Field("offset_bytes", region.offset_bytes)
-          .Field("length_bytes", region.length_bytes)
-          .Field("page_bytes", region.page_bytes)
-          .Field("first_record", region.first_record.value());
-      json.Key("pages");
-      PageCounts({region.page_count, states[1], states[6], states[2], states[3], states[4],
-                  states[5], states[7]},
-                 &json);
-      json.EndObject();
+      if (ordinal < regions.size()) {
+        records += regions[ordinal].page_count;
+        PageRegion(stock, regions[ordinal], &json);
+      } else {
+        ClientRegion(stock, *cut[ordinal - regions.size()], &json);
+      }
     }
   }
   json.EndArray();
@@ -294,7 +348,7 @@ std::string Inspection::CondemnedPage(uint64_t cursor, uint64_t* next) const {
           .Field("pool", here[i].pool.value())
           .Field("record", here[i].record.value())
           .Field("generation", here[i].generation.value())
-          .Field("page_bytes", stock->PageBytes(here[i].record));
+          .Field("page_bytes", BytesOf(*stock, here[i].record));
       json.Key("holders").BeginArray();
       for (const std::string& label : holders[i]) json.Text(label);
       json.EndArray().EndObject();

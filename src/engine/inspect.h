@@ -32,6 +32,9 @@ class Inspection {
   void CounterSummary(JsonWriter* json) const;
   std::string ClientsPage(uint64_t cursor, uint64_t* next) const;
   void ClientEntry(const Client& client, JsonWriter* json) const;
+  void PageRegion(const Stock& stock, const pool::Pool::PageRegion& region, JsonWriter* json) const;
+  void ClientRegion(const Stock& stock, const ClientRegions::Region& region,
+                    JsonWriter* json) const;
   std::string RegionsPage(uint64_t cursor, uint64_t* next) const;
   std::string CondemnedPage(uint64_t cursor, uint64_t* next) const;
 

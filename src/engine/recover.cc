@@ -25,6 +25,7 @@ void Recovery::Run() {
   // All clients first: Clients knows each by every pool that it is present in.
   for (const std::unique_ptr<Stock>& stock : core_->stocks) TakeOverClients(stock.get());
   for (const std::unique_ptr<Stock>& stock : core_->stocks) TakeOverPages(stock.get());
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) TakeOverExtents(stock.get());
   for (size_t i = 1; i < core_->stocks.size(); ++i) RetireSecondKeys(core_->stocks[i].get());
 }
 
@@ -90,23 +91,44 @@ void Recovery::TakeOverPages(Stock* stock) {
   core_->use_tick = std::max(core_->use_tick, tick);
 }
 
+void Recovery::TakeOverExtents(Stock* stock) {
+  for (const pool::Pool::ClientRegion& region : stock->pool().ClientRegions()) {
+    stock->AdoptClientRegion(region);
+  }
+  for (const RecordNumber record : stock->pool().Extents()) {
+    stock->AdoptExtent(record);
+    if (stock->State(record).state() != PageState::kLive) continue;
+    core_->use_tick = std::max(core_->use_tick, stock->recency().LastUse(record));
+  }
+  // What a server left that died before it could let them go.
+  std::vector<RegionSlot> slots;
+  for (const auto& [slot, region] : stock->client_regions().all()) slots.push_back(slot);
+  for (const RegionSlot slot : slots) {
+    stock->client_regions().DropIfIdle(stock->client_regions().BySlot(slot));
+  }
+}
+
+void Recovery::AddSecond(Stock* stock, RecordNumber record, std::vector<Target>* second) const {
+  if (stock->State(record).state() != PageState::kLive) return;
+  const catalogue::Writer::StoredKey key = stock->writer().KeyOf(record);
+  const layout::PageRecord* const page = stock->pool().view().Record(record);
+  const catalogue::KeyRef ref{key.name_space,
+                              key.key,
+                              {page->hash_low.load(std::memory_order_relaxed),
+                               page->hash_high.load(std::memory_order_relaxed)}};
+  Core::Hit hit;
+  if (!core_->Find(ref, &hit) || hit.stock == stock) return;
+  second->push_back({stock, record, Target::Fate::kSpared});
+}
+
 void Recovery::RetireSecondKeys(Stock* stock) {
   std::vector<Target> second;
   for (const pool::Pool::PageRegion& region : stock->pool().PageRegions()) {
     for (uint32_t i = 0; i < region.page_count; ++i) {
-      const RecordNumber record(region.first_record.value() + i);
-      if (stock->State(record).state() != PageState::kLive) continue;
-      const catalogue::Writer::StoredKey key = stock->writer().KeyOf(record);
-      const layout::PageRecord* const page = stock->pool().view().Record(record);
-      const catalogue::KeyRef ref{key.name_space,
-                                  key.key,
-                                  {page->hash_low.load(std::memory_order_relaxed),
-                                   page->hash_high.load(std::memory_order_relaxed)}};
-      Core::Hit hit;
-      if (!core_->Find(ref, &hit) || hit.stock == stock) continue;
-      second.push_back({stock, record, Target::Fate::kSpared});
+      AddSecond(stock, RecordNumber(region.first_record.value() + i), &second);
     }
   }
+  for (const RecordNumber record : stock->pool().Extents()) AddSecond(stock, record, &second);
   if (second.empty()) return;
   retirement_->Retire(second, Cause::kSecondKey);
   LogWarning(std::to_string(second.size()) + " keys of " + stock->pool().name() +

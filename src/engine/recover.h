@@ -1,6 +1,8 @@
 // How a server takes over the pools that an earlier one has left.
 #pragma once
 
+#include <vector>
+
 #include "engine/attach.h"
 #include "engine/core.h"
 #include "engine/retire.h"
@@ -18,8 +20,10 @@ class Recovery {
   // Honours the clients of the pool's table whose lock is held, as detached; drops the others.
   void TakeOverClients(Stock* stock);
   void TakeOverPages(Stock* stock);
+  void TakeOverExtents(Stock* stock);
   // Keys that are LIVE in an earlier pool as well.
   void RetireSecondKeys(Stock* stock);
+  void AddSecond(Stock* stock, RecordNumber record, std::vector<Target>* second) const;
 
   Core* core_;
   Retirement* retirement_;

@@ -18,11 +18,14 @@ bool GloballyPinned(const Stock& stock, RecordNumber record) {
   return page->global_pins.load(std::memory_order_relaxed) != 0;
 }
 
-bool Spares(Cause cause, bool leased, bool pinned) {
+enum class Kind : uint8_t { kPage, kExtent };
+
+bool Spares(Cause cause, Kind kind, bool leased, bool pinned) {
   switch (cause) {
-    case Cause::kDelete: return pinned;
-    case Cause::kEvict: return pinned || leased;
-    case Cause::kSecondKey: return false;
+    case Cause::kDelete: return pinned || (leased && kind == Kind::kExtent);
+    case Cause::kEvict: return pinned || leased || kind == Kind::kExtent;
+    case Cause::kSecondKey:
+    case Cause::kOverwrite: return false;
   }
   return true;
 }
@@ -61,7 +64,9 @@ void Retirement::RetireIn(Stock* stock, std::span<Target*> targets, Cause cause)
   for (size_t i = 0; i < targets.size(); ++i) {
     Target* const target = targets[i];
     const bool pinned = scan.Pinned(i) || GloballyPinned(*stock, target->record);
-    if (Spares(cause, scan.Leased(i), pinned)) {
+    const Kind kind = stock->IsExtent(target->record) ? Kind::kExtent : Kind::kPage;
+    target->held = scan.Leased(i) || pinned;
+    if (Spares(cause, kind, scan.Leased(i), pinned)) {
       stock->Revert(target->record);
       target->fate = Target::Fate::kSpared;
       continue;
@@ -88,15 +93,21 @@ void Retirement::FreeUnheld(Stock* stock, std::span<Target*> targets) {
   }
 }
 
+void Retirement::AddCondemned(Stock* stock, PageLists::Id list,
+                              std::vector<Target>* targets) const {
+  RecordNumber record = stock->lists().Front(list);
+  for (; record.value() != 0 && targets->size() < kReapMax; record = stock->lists().Next(record)) {
+    targets->push_back({stock, record, Target::Fate::kCondemned});
+  }
+}
+
 uint32_t Retirement::Reap(Stock* stock) {
-  const uint64_t waiting = stock->counts().condemned;
+  const uint64_t waiting = stock->condemned_in_all();
   if (waiting == 0) return 0;
   std::vector<Target> targets;
   targets.reserve(std::min<uint64_t>(waiting, kReapMax));
-  RecordNumber record = stock->lists().Front(stock->condemned());
-  for (; record.value() != 0 && targets.size() < kReapMax; record = stock->lists().Next(record)) {
-    targets.push_back({stock, record, Target::Fate::kCondemned});
-  }
+  AddCondemned(stock, stock->condemned(), &targets);
+  AddCondemned(stock, stock->condemned_extents(), &targets);
   std::vector<Target*> pointers;
   for (Target& target : targets) pointers.push_back(&target);
   FreeUnheld(stock, pointers);
@@ -113,17 +124,23 @@ uint32_t Retirement::Reap(Stock* stock) {
 
 Status Retirement::Delete(const Client& client, const wire::DeleteRequest& request,
                           wire::DeleteReply* reply) {
+  reply->outcomes = DeleteKeys(client.name_space, request.keys);
+  return OkStatus();
+}
+
+std::vector<wire::DeleteOutcome> Retirement::DeleteKeys(const catalogue::Namespace& name_space,
+                                                        std::span<const std::string_view> keys) {
   struct Asked {
     size_t target = 0;
     bool found = false, first = false;
   };
   std::vector<Target> targets;
-  std::vector<Asked> asked(request.keys.size());
+  std::vector<Asked> asked(keys.size());
   std::unordered_map<uint64_t, size_t> by_page;  // a key that is named twice is one target
-  for (size_t i = 0; i < request.keys.size(); ++i) {
+  for (size_t i = 0; i < keys.size(); ++i) {
     Core::Hit hit;
-    if (!catalogue::CheckKey(request.keys[i]).ok()) continue;  // no such key can be there
-    if (!core_->Find(catalogue::MakeKeyRef(client.name_space, request.keys[i]), &hit)) continue;
+    if (!catalogue::CheckKey(keys[i]).ok()) continue;  // no such key can be there
+    if (!core_->Find(catalogue::MakeKeyRef(name_space, keys[i]), &hit)) continue;
     const uint64_t page = uint64_t{hit.stock->index().value()} << 32 | hit.record.value();
     const auto [at, first] = by_page.emplace(page, targets.size());
     if (first) targets.push_back({hit.stock, hit.record, Target::Fate::kSpared});
@@ -132,21 +149,21 @@ Status Retirement::Delete(const Client& client, const wire::DeleteRequest& reque
   Retire(targets, Cause::kDelete);
 
   Counters& counters = core_->counters;
-  reply->outcomes.resize(request.keys.size());
+  std::vector<wire::DeleteOutcome> outcomes(keys.size());
   for (size_t i = 0; i < asked.size(); ++i) {
     const bool spared = asked[i].found && targets[asked[i].target].fate == Target::Fate::kSpared;
     if (spared) {
-      reply->outcomes[i] = wire::DeleteOutcome::kPinned;
+      outcomes[i] = wire::DeleteOutcome::kPinned;
       ++counters.delete_pinned;
     } else if (asked[i].first) {
-      reply->outcomes[i] = wire::DeleteOutcome::kDeleted;
+      outcomes[i] = wire::DeleteOutcome::kDeleted;
       ++counters.deleted;
     } else {
-      reply->outcomes[i] = wire::DeleteOutcome::kMissing;
+      outcomes[i] = wire::DeleteOutcome::kMissing;
       ++counters.delete_missing;
     }
   }
-  return OkStatus();
+  return outcomes;
 }
 
 Status Retirement::Free(Client* client, const wire::FreeRequest& request, wire::FreeReply* reply) {

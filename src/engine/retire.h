@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/ids.h"
+#include "catalogue/key.h"
 #include "engine/core.h"
 #include "engine/lease_scan.h"
 #include "wire/messages.h"
@@ -15,9 +17,10 @@
 namespace maru::engine {
 
 enum class Cause : uint8_t {
-  kDelete,     // spares what is pinned
+  kDelete,     // spares what is pinned, and extents that are leased: their client reuses the room
   kEvict,      // spares what is pinned or leased
   kSecondKey,  // spares nothing: the key lives on in another pool
+  kOverwrite,  // spares nothing: the bytes of the extent are gone already
 };
 
 struct Target {
@@ -25,6 +28,7 @@ struct Target {
   Stock* stock = nullptr;
   RecordNumber record{0};
   Fate fate = Fate::kSpared;
+  bool held = false;  // leased or pinned when it was retired
 };
 
 class Retirement {
@@ -39,11 +43,15 @@ class Retirement {
   // Frees condemned pages that nobody holds any more. Returns how many.
   uint32_t Reap(Stock* stock);
 
+  // An outcome for each key, in order.
+  std::vector<wire::DeleteOutcome> DeleteKeys(const catalogue::Namespace& name_space,
+                                              std::span<const std::string_view> keys);
   Status Delete(const Client& client, const wire::DeleteRequest& request, wire::DeleteReply* reply);
   Status Free(Client* client, const wire::FreeRequest& request, wire::FreeReply* reply);
 
  private:
   void RetireIn(Stock* stock, std::span<Target*> targets, Cause cause);
+  void AddCondemned(Stock* stock, PageLists::Id list, std::vector<Target>* targets) const;
   void FreeUnheld(Stock* stock, std::span<Target*> targets);
   // The bytes of a condemned page were told to a reader that holds no lease.
   bool OnHold(const Stock& stock, RecordNumber record) const;

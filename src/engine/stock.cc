@@ -9,14 +9,17 @@ namespace maru::engine {
 
 using layout::PageState;
 
-Stock::Stock(pool::Pool* pool, PoolIndex index, Clients* clients, uint64_t quarantine_ns)
+Stock::Stock(pool::Pool* pool, PoolIndex index, Clients* clients, RegionUsage* usage,
+             uint64_t quarantine_ns)
     : pool_(pool),
       index_(index),
       clients_(clients),
       quarantine_ns_(quarantine_ns),
       recency_(pool->view(), &lists_),
       condemned_(lists_.New()),
-      quarantined_(lists_.New()) {}
+      quarantined_(lists_.New()),
+      condemned_extents_(lists_.New()),
+      client_regions_(pool, usage) {}
 
 // --- What is there.
 
@@ -66,13 +69,45 @@ ClassIndex Stock::AddClass(uint64_t page_bytes) {
   return index;
 }
 
+void Stock::SetClass(RegionSlot slot, ClassIndex size_class) {
+  if (class_of_region_.size() <= slot.value()) class_of_region_.resize(slot.value() + 1);
+  class_of_region_[slot.value()] = size_class;
+}
+
+void Stock::AdoptClientRegion(const pool::Pool::ClientRegion& region) {
+  SetClass(region.slot, kExtentClass);
+  client_regions_.Add(region);
+}
+
+Result<ClientRegions::Region*> Stock::CutForClient(uint64_t bytes,
+                                                   const pool::Pool::ClientCut& client) {
+  MARU_ASSIGN_OR_RETURN(const pool::Pool::ClientRegion region, pool_->CutForClient(bytes, client));
+  AdoptClientRegion(region);
+  return client_regions_.BySlot(region.slot);
+}
+
+Result<RecordNumber> Stock::RegisterExtent(const ClientRegions::Region& region,
+                                           const catalogue::KeyRef& key,
+                                           const catalogue::Writer::ExtentBirth& birth) {
+  MARU_CHECK_EQ(birth.region, region.cut.slot);
+  MARU_ASSIGN_OR_RETURN(const RecordNumber record, writer().RegisterExtent(key, birth));
+  lists_.Cover(RecordNumber(record.value() + 1));
+  client_regions_.BecameLive(record);
+  return record;
+}
+
+void Stock::AdoptExtent(RecordNumber record) {
+  lists_.Cover(RecordNumber(record.value() + 1));
+  if (State(record).state() == PageState::kLive) return client_regions_.BecameLive(record);
+  client_regions_.BecameCondemned(record);
+  lists_.PushBack(condemned_extents_, record);
+  ++extents_condemned_;
+}
+
 void Stock::AdoptRegion(const pool::Pool::PageRegion& region) {
   const auto known = FindClass(region.page_bytes);
   const ClassIndex size_class = known.has_value() ? *known : AddClass(region.page_bytes);
-  if (class_of_region_.size() <= region.slot.value()) {
-    class_of_region_.resize(region.slot.value() + 1);
-  }
-  class_of_region_[region.slot.value()] = size_class;
+  SetClass(region.slot, size_class);
   lists_.Cover(RecordNumber(region.first_record.value() + region.page_count));
   classes_[size_class.value()].pages += region.page_count;
   counts_.pages += region.page_count;
@@ -170,6 +205,7 @@ void Stock::EnterLive(RecordNumber record) {
   SizeClass& size_class = classes_[ClassOf(record).value()];
   ++size_class.live_pages;
   ++counts_.live;
+  stored_bytes_ += Record(record).length_bytes.load(std::memory_order_relaxed);
   if (Client* const owner = LivingOwner(record)) {
     owner->live_bytes += size_class.page_bytes;
     ++owner->live_pages;
@@ -181,6 +217,7 @@ void Stock::LeaveLive(RecordNumber record) {
   SizeClass& size_class = classes_[ClassOf(record).value()];
   --size_class.live_pages;
   --counts_.live;
+  stored_bytes_ -= Record(record).length_bytes.load(std::memory_order_relaxed);
   if (Client* const owner = LivingOwner(record)) {
     owner->live_bytes -= size_class.page_bytes;
     --owner->live_pages;
@@ -265,11 +302,20 @@ void Stock::Hide(RecordNumber record) {
 }
 
 void Stock::Used(RecordNumber record) {
+  if (IsExtent(record)) return;
   Hide(record);
   recency_.Insert(ClassOf(record), RecencyOwner(record), record);
 }
 
 void Stock::Condemn(RecordNumber record) {
+  if (IsExtent(record)) {
+    client_regions_.LeftLive(record);
+    client_regions_.BecameCondemned(record);
+    writer().Condemn(record);
+    lists_.PushBack(condemned_extents_, record);
+    ++extents_condemned_;
+    return;
+  }
   LeaveLive(record);
   writer().Condemn(record);
   EnterCondemned(record);
@@ -277,6 +323,13 @@ void Stock::Condemn(RecordNumber record) {
 
 void Stock::Free(RecordNumber record) {
   lists_.Remove(record);
+  if (IsExtent(record)) {
+    ClientRegions::Region& region = client_regions_.Of(record);
+    --extents_condemned_;
+    writer().FreeExtent(record);
+    client_regions_.LeftCondemned(&region);
+    return;
+  }
   --counts_.condemned;
   writer().Free(record);
   EnterFree(record, End::kFront);
@@ -284,7 +337,7 @@ void Stock::Free(RecordNumber record) {
 
 void Stock::KeepCondemned(RecordNumber record) {
   lists_.Remove(record);
-  lists_.PushBack(condemned_, record);
+  lists_.PushBack(IsExtent(record) ? condemned_extents_ : condemned_, record);
 }
 
 void Stock::Adopt(RecordNumber record, uint64_t now_ns) {

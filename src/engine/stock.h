@@ -14,6 +14,7 @@
 #include "base/ids.h"
 #include "catalogue/key.h"
 #include "catalogue/writer.h"
+#include "engine/client_regions.h"
 #include "engine/clients.h"
 #include "engine/engine.h"
 #include "engine/page_lists.h"
@@ -35,8 +36,9 @@ class Stock {
     uint64_t pages = 0, free_pages = 0, live_pages = 0;
   };
 
-  // REQUIRES: pool and clients outlive this.
-  Stock(pool::Pool* pool, PoolIndex index, Clients* clients, uint64_t quarantine_ns);
+  // REQUIRES: pool, clients and usage outlive this.
+  Stock(pool::Pool* pool, PoolIndex index, Clients* clients, RegionUsage* usage,
+        uint64_t quarantine_ns);
 
   pool::Pool& pool() const { return *pool_; }
   catalogue::Writer& writer() const { return pool_->writer(); }
@@ -46,7 +48,17 @@ class Stock {
   // False for a number from outside that no page has.
   bool Known(RecordNumber record) const;
   layout::StateWord State(RecordNumber record) const { return writer().State(record); }
-  // REQUIRES: a page was cut for the record.
+  // The record is of a key in a client-cut region: in no list but when it is condemned, in no
+  // count of pages, without a size class and an owner.
+  bool IsExtent(RecordNumber record) const { return ClassOf(record) == kExtentClass; }
+  const ClientRegions& client_regions() const { return client_regions_; }
+  ClientRegions& client_regions() { return client_regions_; }
+  PageLists::Id condemned_extents() const { return condemned_extents_; }
+  // All that can be reaped.
+  uint64_t condemned_in_all() const { return counts_.condemned + extents_condemned_; }
+  // Of LIVE keys, pages and extents: the bytes that were stored.
+  uint64_t stored_bytes() const { return stored_bytes_ + client_regions_.live_bytes(); }
+  // REQUIRES: a page was cut for the record, or it is an extent.
   ClassIndex ClassOf(RecordNumber record) const;
   uint64_t PageBytes(RecordNumber record) const { return Class(ClassOf(record)).page_bytes; }
   const SizeClass& Class(ClassIndex index) const { return classes_[index.value()]; }
@@ -66,6 +78,13 @@ class Stock {
   // --- Regions. ResourceExhausted: no room for a page, or too many page sizes.
   // Returns the bytes of the region.
   Result<uint64_t> Cut(uint64_t page_bytes, uint64_t wanted_bytes);
+
+  // A region that a client cuts by itself; see Pool::CutForClient.
+  Result<ClientRegions::Region*> CutForClient(uint64_t bytes, const pool::Pool::ClientCut& client);
+  // REQUIRES: the extent lies in the region and overlaps none that is LIVE; the key is nowhere.
+  Result<RecordNumber> RegisterExtent(const ClientRegions::Region& region,
+                                      const catalogue::KeyRef& key,
+                                      const catalogue::Writer::ExtentBirth& birth);
 
   // --- Clients. A client's lists; REQUIRES for Forget: nothing is granted to it.
   void Welcome(Client* client);
@@ -88,7 +107,8 @@ class Stock {
   // The page lies in no list until Used() names it: it cannot be evicted in the same step.
   Status Register(RecordNumber record, Client* client, const catalogue::KeyRef& key,
                   const catalogue::Writer::Birth& birth);
-  // The LIVE page is the most recently used. REQUIRES: its last_use is the greatest yet.
+  // The LIVE page is the most recently used; nothing for an extent, which is never evicted.
+  // REQUIRES: its last_use is the greatest yet.
   void Used(RecordNumber record);
   // Takes the LIVE page out of its list, so that it cannot be evicted until Used().
   void Hide(RecordNumber record);
@@ -102,6 +122,8 @@ class Stock {
   // --- At the start of a server: takes the pages over as their records say. LIVE pages are to be
   // taken over from the least recently used on. A page granted to nobody is quarantined.
   void AdoptRegion(const pool::Pool::PageRegion& region);
+  void AdoptClientRegion(const pool::Pool::ClientRegion& region);
+  void AdoptExtent(RecordNumber record);
   void Adopt(RecordNumber record, uint64_t now_ns);
 
   uint64_t heap_bytes() const { return lists_.heap_bytes(); }
@@ -131,7 +153,13 @@ class Stock {
   uint64_t quarantine_ns_;
   PageLists lists_;
   Recency recency_;
-  PageLists::Id condemned_, quarantined_;
+  static constexpr ClassIndex kExtentClass{0xFFFFFFFF};
+  void SetClass(RegionSlot slot, ClassIndex size_class);
+
+  PageLists::Id condemned_, quarantined_, condemned_extents_;
+  ClientRegions client_regions_;
+  uint64_t extents_condemned_ = 0;
+  uint64_t stored_bytes_ = 0;   // in pages
   std::deque<Ending> endings_;  // of the pages in quarantined_, in its order
   std::vector<SizeClass> classes_;
   std::map<uint64_t, ClassIndex> by_page_bytes_;

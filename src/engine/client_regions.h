@@ -1,0 +1,82 @@
+// The client-cut regions of one pool and the extents in them, as the engine keeps them: which
+// records are LIVE where, and how many bytes. A region that nobody owns goes when its last extent
+// has gone.
+//
+// Heap: one map node (64 bytes) for each LIVE extent. Single-threaded.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/ids.h"
+#include "pool/pool.h"
+
+namespace maru::engine {
+
+// What clients of the metadata protocol have, over all pools: counted as it changes, so that
+// showing it takes no scan.
+struct RegionUsage {
+  struct Instance {
+    uint64_t regions = 0, allocated_bytes = 0, used_bytes = 0;
+    uint64_t owned_regions = 0;
+    std::map<std::string, uint64_t> devices;  // by pool name: allocated bytes
+  };
+  std::map<std::string, Instance, std::less<>> instances;  // each has a region
+  uint64_t regions = 0, allocated_bytes = 0;
+  uint64_t active_instances = 0;  // that own a region
+};
+
+class ClientRegions {
+ public:
+  struct Region {
+    pool::Pool::ClientRegion cut;
+    std::map<uint64_t, RecordNumber> extents;  // LIVE, by offset within the region
+    uint64_t live_bytes = 0;
+    uint64_t condemned = 0;                  // extents that wait for their last lease
+    RegionUsage::Instance* usage = nullptr;  // of its instance; nullptr: it does not count
+
+    bool owned() const { return cut.owner != ClientId(0); }
+  };
+
+  // REQUIRES: both outlive this.
+  ClientRegions(pool::Pool* pool, RegionUsage* usage) : pool_(pool), usage_(usage) {}
+
+  Region& Add(const pool::Pool::ClientRegion& cut);
+  // nullptr: no client-cut region of the pool is that.
+  Region* BySlot(RegionSlot slot);
+  Region* ById(RegionId id);
+  const std::map<RegionSlot, std::unique_ptr<Region>>& all() const { return regions_; }
+  uint64_t extents() const { return extents_; }  // LIVE ones
+  uint64_t live_bytes() const { return live_bytes_; }
+
+  // The LIVE records whose extents share bytes with [begin, end) of the region.
+  std::vector<RecordNumber> Overlapping(const Region& region, uint64_t begin, uint64_t end) const;
+
+  // --- What happens to an extent. REQUIRES: its record names one of the regions.
+  Region& Of(RecordNumber record);
+  void BecameLive(RecordNumber record);
+  void LeftLive(RecordNumber record);  // it is CONDEMNED, or about to be
+  void BecameCondemned(RecordNumber record) { ++Of(record).condemned; }
+  // `region`: of the record, before it was freed.
+  void LeftCondemned(Region* region);
+
+  // From now on nobody's; it goes at once if it has no extents. The region may be gone then.
+  // REQUIRES: owned.
+  void EndOwner(Region* region);
+  void DropIfIdle(Region* region);
+
+ private:
+  const layout::PageRecord& Record(RecordNumber record) const;
+
+  pool::Pool* pool_;
+  RegionUsage* usage_;
+  std::map<RegionSlot, std::unique_ptr<Region>> regions_;
+  std::unordered_map<RegionId, Region*> by_id_;
+  uint64_t extents_ = 0, live_bytes_ = 0;
+};
+
+}  // namespace maru::engine

@@ -1,0 +1,148 @@
+#include "engine/extents.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "engine/handles.h"
+
+namespace maru::engine {
+
+namespace {
+
+constexpr uint64_t kRefusalLogPauseNs = 1'000'000'000;
+
+const layout::PageRecord& RecordOf(const Core::Hit& hit) {
+  return *hit.stock->pool().view().Record(hit.record);
+}
+
+// Relaxed: this process wrote it, or judged it when it opened the pool.
+uint64_t PinsOf(const Core::Hit& hit) {
+  return RecordOf(hit).global_pins.load(std::memory_order_relaxed);
+}
+
+}  // namespace
+
+bool Extents::Find(const catalogue::Namespace& name_space, std::string_view key,
+                   Core::Hit* hit) const {
+  return catalogue::CheckKey(key).ok() && core_->Find(catalogue::MakeKeyRef(name_space, key), hit);
+}
+
+bool Extents::Exists(const catalogue::Namespace& name_space, std::string_view key) const {
+  Core::Hit hit;
+  return Find(name_space, key, &hit);
+}
+
+void Extents::Prefetch(const catalogue::Namespace& name_space, std::string_view key) const {
+  if (!catalogue::CheckKey(key).ok()) return;
+  const catalogue::KeyRef ref = catalogue::MakeKeyRef(name_space, key);
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) stock->writer().Prefetch(ref);
+}
+
+void Extents::Use(const Core::Hit& hit) {
+  hit.stock->writer().SetLastUse(hit.record, ++core_->use_tick);
+  hit.stock->Used(hit.record);
+}
+
+Extents::Outcome Extents::Refuse(const wire::compat::RegisterEntry& entry, std::string_view why) {
+  ++core_->counters.extents_refused;
+  // A client that goes wrong does so with every page: one line tells.
+  if (core_->now_ns < core_->next_refusal_log_ns) return Outcome::kRefused;
+  core_->next_refusal_log_ns = core_->now_ns + kRefusalLogPauseNs;
+  LogWarning("a key of " + std::to_string(entry.key.size()) + " bytes is not registered at " +
+             std::to_string(entry.offset_bytes) + " of region " + std::to_string(entry.region_id) +
+             " for " + std::to_string(entry.length_bytes) + " bytes: " + std::string(why) + " (" +
+             std::to_string(core_->counters.extents_refused) + " refused so far)");
+  return Outcome::kRefused;
+}
+
+Extents::Outcome Extents::Register(const catalogue::Namespace& name_space,
+                                   const wire::compat::RegisterEntry& entry) {
+  const Status valid = catalogue::CheckKey(entry.key);
+  if (!valid.ok()) return Refuse(entry, valid.message());
+  const catalogue::KeyRef key = catalogue::MakeKeyRef(name_space, entry.key);
+  Core::Hit there;
+  if (core_->Find(key, &there)) {
+    Use(there);
+    return Outcome::kPresent;
+  }
+  const Lending::Lent lent = lending_->Find(entry.region_id);
+  if (lent.region == nullptr) return Refuse(entry, "there is no client-cut region of that id");
+  if (!lent.region->owned()) return Refuse(entry, "the region has no owner any more");
+  const uint64_t bytes = lent.region->cut.length_bytes;
+  if (entry.length_bytes == 0) return Refuse(entry, "it is empty");
+  if (entry.offset_bytes >= bytes || entry.length_bytes > bytes - entry.offset_bytes) {
+    return Refuse(entry, "the region has " + std::to_string(bytes) + " bytes");
+  }
+  Overwrite(lent, entry.offset_bytes, entry.offset_bytes + entry.length_bytes);
+
+  const catalogue::Writer::ExtentBirth birth{lent.region->cut.slot, entry.offset_bytes,
+                                             entry.length_bytes, ++core_->use_tick};
+  Result<RecordNumber> record = lent.stock->RegisterExtent(*lent.region, key, birth);
+  if (!record.ok() && evictor_->Evict({.pool = lent.stock}, 0) > 0) {
+    record = lent.stock->RegisterExtent(*lent.region, key, birth);
+  }
+  if (!record.ok()) return Refuse(entry, record.status().message());
+  ++core_->counters.extents_registered;
+  return Outcome::kNew;
+}
+
+void Extents::Overwrite(const Lending::Lent& lent, uint64_t begin, uint64_t end) {
+  std::vector<Target> targets;
+  for (const RecordNumber record :
+       lent.stock->client_regions().Overlapping(*lent.region, begin, end)) {
+    targets.push_back({lent.stock, record, Target::Fate::kSpared});
+  }
+  if (targets.empty()) return;
+  retirement_->Retire(targets, Cause::kOverwrite);
+  core_->counters.extents_overwritten += targets.size();
+  for (const Target& target : targets) {
+    core_->counters.overwritten_while_held += target.held ? 1 : 0;
+  }
+}
+
+std::optional<wire::compat::Location> Extents::Lookup(const catalogue::Namespace& name_space,
+                                                      std::string_view key) {
+  Core::Hit hit;
+  if (!Find(name_space, key, &hit)) return std::nullopt;
+  catalogue::PoolView::PageExtent place;
+  if (!hit.stock->pool().view().Page(hit.record, &place)) return std::nullopt;
+  if (!hit.stock->IsExtent(hit.record)) {
+    const layout::PageRecord& record = RecordOf(hit);
+    const uint64_t until = core_->NowUnix() + core_->options.wire_hold_ns;
+    // Relaxed: this process wrote it.
+    if (record.hold_until_unix_ns.load(std::memory_order_relaxed) < until) {
+      hit.stock->writer().SetHoldUntil(hit.record, until);
+    }
+  }
+  Use(hit);
+  return wire::compat::Location{MakeHandle(*core_, RegionId(place.region_id),
+                                           place.region_offset_bytes, place.region_length_bytes),
+                                place.in_region_bytes(),
+                                RecordOf(hit).length_bytes.load(std::memory_order_relaxed)};
+}
+
+bool Extents::Pin(const catalogue::Namespace& name_space, std::string_view key) {
+  Core::Hit hit;
+  if (!Find(name_space, key, &hit)) return false;
+  hit.stock->writer().SetGlobalPins(hit.record, PinsOf(hit) + 1);
+  Use(hit);
+  return true;
+}
+
+bool Extents::Unpin(const catalogue::Namespace& name_space, std::string_view key) {
+  Core::Hit hit;
+  if (!Find(name_space, key, &hit) || PinsOf(hit) == 0) return false;
+  hit.stock->writer().SetGlobalPins(hit.record, PinsOf(hit) - 1);
+  return true;
+}
+
+bool Extents::UnpinAll(const catalogue::Namespace& name_space, std::string_view key) {
+  Core::Hit hit;
+  if (!Find(name_space, key, &hit) || PinsOf(hit) == 0) return false;
+  hit.stock->writer().SetGlobalPins(hit.record, 0);
+  return true;
+}
+
+}  // namespace maru::engine

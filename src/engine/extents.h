@@ -1,0 +1,60 @@
+// Keys over upstream's metadata protocol: extents of client-cut regions registered, and keys of
+// every kind looked up, deleted and pinned by clients that hold no leases and name nobody.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "engine/core.h"
+#include "engine/evict.h"
+#include "engine/lending.h"
+#include "engine/retire.h"
+#include "wire/compat/metadata.h"
+
+namespace maru::engine {
+
+class Extents {
+ public:
+  Extents(Core* core, Retirement* retirement, Evictor* evictor, Lending* lending)
+      : core_(core), retirement_(retirement), evictor_(evictor), lending_(lending) {}
+
+  // Keys are looked for in that namespace. A key over the limit is nowhere.
+  bool Exists(const catalogue::Namespace& name_space, std::string_view key) const;
+
+  // A hint: starts the cache miss of a look-up that comes soon.
+  void Prefetch(const catalogue::Namespace& name_space, std::string_view key) const;
+
+  enum class Outcome : uint8_t { kNew, kPresent, kRefused };
+  // Refused: no client-cut region with an owner has the id, the extent does not lie in it or is
+  // empty, or there is no room for the record. Extents that it overlaps lose their keys: their
+  // bytes are gone.
+  Outcome Register(const catalogue::Namespace& name_space,
+                   const wire::compat::RegisterEntry& entry);
+
+  // Where the bytes are; nullopt: not there. The reader has no lease: a page stays as it is for
+  // options.wire_hold_ns.
+  std::optional<wire::compat::Location> Lookup(const catalogue::Namespace& name_space,
+                                               std::string_view key);
+
+  // Pins that name nobody: a count for each key, which ends with it and not with a server.
+  bool Pin(const catalogue::Namespace& name_space, std::string_view key);
+  // False: not there, or not pinned.
+  bool Unpin(const catalogue::Namespace& name_space, std::string_view key);
+  // To 0, however many there are.
+  bool UnpinAll(const catalogue::Namespace& name_space, std::string_view key);
+
+ private:
+  bool Find(const catalogue::Namespace& name_space, std::string_view key, Core::Hit* hit) const;
+  Outcome Refuse(const wire::compat::RegisterEntry& entry, std::string_view why);
+  void Overwrite(const Lending::Lent& lent, uint64_t begin, uint64_t end);
+  // It is in use: the last to be evicted, when it is a page.
+  void Use(const Core::Hit& hit);
+
+  Core* core_;
+  Retirement* retirement_;
+  Evictor* evictor_;
+  Lending* lending_;
+};
+
+}  // namespace maru::engine

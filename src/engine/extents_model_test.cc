@@ -1,0 +1,199 @@
+// Extents and regions against a naive model: clients of upstream's protocol and one of ours, random
+// requests, leases, pins, restarts; an audit each so often.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "engine/test_upstream.h"
+
+namespace maru::engine {
+namespace {
+
+constexpr uint64_t kRegionBytes = 2 * kMiB;
+constexpr uint64_t kGrain = 64 * 1024;  // of offsets and lengths: overlaps are common
+
+uint64_t TestSeed() {
+  const char* const given = std::getenv("MARU_TEST_SEED");
+  return given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
+}
+
+class ExtentsModel {
+ public:
+  explicit ExtentsModel(uint64_t seed) : random_(seed) {}
+
+  void Step() {
+    switch (random_.Below(12)) {
+      case 0: return Alloc();
+      case 1: return Return();
+      case 2: return Pin();
+      case 3: return Unpin();
+      case 4: return Lease();
+      case 5: return Release();
+      case 6:
+      case 7: return Delete();
+      case 8:
+        if (random_.OneIn(20)) Restart();
+        return;
+      default: return Register();
+    }
+  }
+  void Check() {
+    ASSERT_EQ(Offenders(host_.engine()), "");
+    uint64_t bytes = 0;
+    for (int i = 0; i < kKeys; ++i) {
+      const std::string name = Name(i);
+      const auto found = a_.Lookup(name);
+      const auto expected = keys_.find(name);
+      ASSERT_EQ(found.has_value(), expected != keys_.end()) << name;
+      if (!found.has_value()) continue;
+      ASSERT_EQ(found->handle.region_id, expected->second.region);
+      ASSERT_EQ(found->offset_bytes, expected->second.offset);
+      ASSERT_EQ(found->length_bytes, expected->second.length);
+      bytes += expected->second.length;
+    }
+    ASSERT_EQ(a_.Stats().keys, keys_.size());
+    ASSERT_EQ(a_.Stats().keys_bytes, bytes);
+    // Nothing is condemned when nobody holds anything, and empty regions of nobody are gone.
+    if (!leases_.empty()) return;
+    host_.Tick();
+    uint64_t regions = 0;
+    for (const auto& [id, owned] : regions_) {
+      bool keyed = false;
+      for (const auto& [name, key] : keys_) keyed = keyed || key.region == id;
+      regions += owned || keyed ? 1 : 0;
+    }
+    ASSERT_EQ(a_.Stats().allocations, regions);
+  }
+  uint64_t overwritten() const { return overwritten_; }
+  uint64_t restarts() const { return restarts_; }
+
+ private:
+  static constexpr int kKeys = 60;
+  struct Key {
+    uint64_t region = 0, offset = 0, length = 0;
+    uint64_t pins = 0;
+  };
+  static std::string Name(uint64_t i) { return "key" + std::to_string(i); }
+  std::string AnyName() { return Name(random_.Below(kKeys)); }
+  uint64_t AnyRegion() {
+    if (regions_.empty()) return 1;
+    auto at = regions_.begin();
+    std::advance(at, static_cast<ptrdiff_t>(random_.Below(regions_.size())));
+    return at->first;
+  }
+
+  void Alloc() {
+    const auto reply = a_.TryAlloc(kRegionBytes);
+    if (reply.handle.has_value()) regions_[reply.handle->region_id] = true;
+  }
+  void Return() {
+    const uint64_t region = AnyRegion();
+    const auto found = regions_.find(region);
+    const bool owned = found != regions_.end() && found->second;
+    ASSERT_EQ(a_.Return(region), owned);
+    if (owned) found->second = false;
+  }
+  void Register() {
+    const std::string name = AnyName();
+    const Key key{AnyRegion(), random_.Below(kRegionBytes / kGrain) * kGrain,
+                  (1 + random_.Below(4)) * kGrain - random_.Below(2), 0};
+    const auto region = regions_.find(key.region);
+    const bool fits = key.offset + key.length <= kRegionBytes;
+    const bool owned = region != regions_.end() && region->second;
+    const bool fresh = !keys_.contains(name) && owned && fits;
+    ASSERT_EQ(a_.Register(name, key.region, key.offset, key.length), fresh);
+    if (!fresh) return;
+    for (auto at = keys_.begin(); at != keys_.end();) {
+      const Key& other = at->second;
+      const bool over = other.region == key.region && other.offset < key.offset + key.length &&
+                        key.offset < other.offset + other.length;
+      overwritten_ += over ? 1 : 0;
+      at = over ? keys_.erase(at) : std::next(at);
+    }
+    keys_[name] = key;
+  }
+  void Delete() {
+    const std::string name = AnyName();
+    const auto key = keys_.find(name);
+    const bool there = key != keys_.end();
+    const bool free = there && key->second.pins == 0 && !Leased(name);
+    if (random_.OneIn(2)) {
+      ASSERT_EQ(a_.Delete(name), free) << name;
+    } else {
+      ASSERT_EQ(ours_.Delete(name), free    ? wire::DeleteOutcome::kDeleted
+                                    : there ? wire::DeleteOutcome::kPinned
+                                            : wire::DeleteOutcome::kMissing);
+    }
+    if (free) keys_.erase(key);
+  }
+  void Pin() {
+    const std::string name = AnyName();
+    const auto key = keys_.find(name);
+    ASSERT_EQ(a_.Pin(name), key != keys_.end());
+    if (key != keys_.end()) ++key->second.pins;
+  }
+  void Unpin() {
+    const std::string name = AnyName();
+    const auto key = keys_.find(name);
+    const bool pinned = key != keys_.end() && key->second.pins > 0;
+    ASSERT_EQ(a_.Unpin(name), pinned);
+    if (pinned) --key->second.pins;
+  }
+  void Lease() {
+    const std::string name = AnyName();
+    const auto found = ours_.Find(name);
+    ASSERT_EQ(found.found, keys_.contains(name));
+    if (found.found && ours_.Lease(found.page)) leases_.push_back({name, found.page});
+  }
+  void Release() {
+    if (leases_.empty()) return;
+    const size_t chosen = random_.Below(leases_.size());
+    ours_.Release(leases_[chosen].second);
+    leases_.erase(leases_.begin() + static_cast<ptrdiff_t>(chosen));
+  }
+  bool Leased(const std::string& name) {
+    const auto found = ours_.Find(name);
+    for (const auto& [leased, page] : leases_) {
+      if (found.found && page == found.page) return true;
+    }
+    return false;
+  }
+  void Restart() {
+    ++restarts_;
+    host_.Restart();
+    ASSERT_TRUE(ours_.Attach().ok());
+    ours_.Settle({});
+  }
+
+  Random random_;
+  TestEngine host_{{.pools = {48 * kMiB, 32 * kMiB}}};
+  UpstreamClient a_{&host_, "a"};
+  TestClient ours_{&host_};
+  std::map<uint64_t, bool> regions_;  // owned
+  std::map<std::string, Key> keys_;
+  std::vector<std::pair<std::string, wire::PageRef>> leases_;
+  uint64_t overwritten_ = 0, restarts_ = 0;
+};
+
+TEST(ExtentsModel, RandomRequestsAgree) {
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE("MARU_TEST_SEED=" + std::to_string(seed));
+  ExtentsModel model(seed);
+  for (int step = 0; step < 20'000; ++step) {
+    ASSERT_NO_FATAL_FAILURE(model.Step());
+    if (step % 100 == 0) {
+      ASSERT_NO_FATAL_FAILURE(model.Check());
+    }
+  }
+  EXPECT_GT(model.overwritten(), 10u);
+  EXPECT_GT(model.restarts(), 10u);
+}
+
+}  // namespace
+}  // namespace maru::engine

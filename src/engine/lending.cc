@@ -1,0 +1,128 @@
+#include "engine/lending.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "base/log.h"
+
+namespace maru::engine {
+
+Result<Lending::Lent> Lending::Request(uint64_t bytes, const pool::Pool::ClientCut& client,
+                                       Stock* only) {
+  pool::Pool::ClientCut cut = client;
+  if (Leased(client)) {
+    if (core_->region_leases.Lapsed(LeaseOf(client))) {
+      ++core_->counters.client_regions_refused;
+      return FailedPrecondition("lease " + client.lease_id +
+                                " has ended: a region needs a new one");
+    }
+    cut.lease_deadline_unix_ns = core_->NowUnix() + core_->options.region_lease_ns;
+  }
+  uint64_t largest = 0;
+  Status refused;
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    if (only != nullptr && stock.get() != only) continue;
+    largest = std::max(largest, stock->pool().view().bytes());
+    Result<ClientRegions::Region*> region = stock->CutForClient(bytes, cut);
+    if (region.ok()) {
+      ++core_->counters.client_regions_cut;
+      if (Leased(client)) {
+        core_->region_leases.Add(LeaseOf(client), (*region)->cut.id,
+                                 core_->now_ns + core_->options.region_lease_ns);
+      }
+      return Lent{stock.get(), *region};
+    }
+    if (refused.ok()) refused = region.status();
+  }
+  ++core_->counters.client_regions_refused;
+  if (refused.code() == StatusCode::kResourceExhausted && bytes > largest) {
+    return InvalidArgument("no pool is as large as " + std::to_string(bytes) + " bytes");
+  }
+  return refused;
+}
+
+Lending::Lent Lending::Find(uint64_t id) const {
+  if (id > layout::kRegionIdMax) return {};
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    ClientRegions::Region* const region =
+        stock->client_regions().ById(RegionId(static_cast<uint32_t>(id)));
+    if (region != nullptr) return {stock.get(), region};
+  }
+  return {};
+}
+
+Status Lending::Return(uint64_t id, std::string_view instance_id) {
+  const Lent lent = Find(id);
+  const bool own = lent.region != nullptr && lent.region->owned() &&
+                   lent.region->cut.client.road == layout::RegionRoad::kMetadata &&
+                   lent.region->cut.client.instance_id == instance_id;
+  if (!own) {
+    return NotFound("instance " + std::string(instance_id) + " has no region " +
+                    std::to_string(id));
+  }
+  End(lent);
+  return OkStatus();
+}
+
+void Lending::End(const Lent& lent) {
+  const pool::Pool::ClientCut& client = lent.region->cut.client;
+  if (Leased(client)) core_->region_leases.Remove(LeaseOf(client), lent.region->cut.id);
+  ++core_->counters.client_regions_ended;
+  lent.stock->client_regions().EndOwner(lent.region);
+}
+
+void Lending::EndAll(const RegionLeases::Key& key) {
+  const std::set<RegionId>* const held = core_->region_leases.Find(key);
+  if (held == nullptr) return;
+  // A copy: each end takes one out.
+  const std::vector<RegionId> regions(held->begin(), held->end());
+  for (const RegionId id : regions) End(Find(id.value()));
+}
+
+void Lending::StartLease(const Lent& lent) {
+  const uint64_t ends_unix_ns = core_->NowUnix() + core_->options.region_lease_ns;
+  lent.region->cut.client.lease_deadline_unix_ns = ends_unix_ns;
+  lent.stock->pool().SetLeaseDeadline(lent.region->cut.slot, ends_unix_ns);
+}
+
+Lending::LeaseState Lending::Heartbeat(std::string_view instance_id, const std::string& lease_id,
+                                       Beat beat) {
+  const RegionLeases::Key key{std::string(instance_id), lease_id};
+  if (core_->region_leases.Lapsed(key)) return LeaseState::kLapsed;
+  const std::set<RegionId>* const held = core_->region_leases.Find(key);
+  if (held == nullptr) return LeaseState::kHeld;  // without a region there is nothing to hold
+  if (beat == Beat::kRelease) {
+    EndAll(key);
+    return LeaseState::kHeld;
+  }
+  for (const RegionId id : *held) {
+    StartLease(Find(id.value()));
+  }
+  core_->region_leases.Renew(key, core_->now_ns + core_->options.region_lease_ns);
+  return LeaseState::kHeld;
+}
+
+uint64_t Lending::EndLapsed() {
+  // Each turn takes one out of those that are held.
+  while (const std::optional<RegionLeases::Key> key = core_->region_leases.Lapse(core_->now_ns)) {
+    LogWarning("lease " + key->second + " of " + key->first +
+               " was not renewed: its regions have no owner any more");
+    EndAll(*key);
+  }
+  return core_->region_leases.next_end_ns();
+}
+
+void Lending::TakeOver() {
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    for (const auto& [slot, region] : stock->client_regions().all()) {
+      const pool::Pool::ClientCut& client = region->cut.client;
+      if (!region->owned() || !Leased(client)) continue;
+      core_->region_leases.Add(LeaseOf(client), region->cut.id,
+                               core_->now_ns + core_->options.region_lease_ns);
+      StartLease({stock.get(), region.get()});
+    }
+  }
+}
+
+}  // namespace maru::engine

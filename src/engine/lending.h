@@ -1,0 +1,56 @@
+// Regions lent to clients of upstream's protocols, which cut them by themselves: asked for, given
+// back, held by leases, taken over by a new server. A region that is not owned any more goes with
+// its last extent (ClientRegions).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "engine/core.h"
+
+namespace maru::engine {
+
+class Lending {
+ public:
+  explicit Lending(Core* core) : core_(core) {}
+
+  struct Lent {
+    Stock* stock = nullptr;  // nullptr: no client-cut region is that
+    ClientRegions::Region* region = nullptr;
+  };
+  // From the first pool that has the room, or from `only`. InvalidArgument: no pool is so large, or
+  // the client's names are no names; ResourceExhausted: no room now; FailedPrecondition: its lease
+  // has lapsed.
+  Result<Lent> Request(uint64_t bytes, const pool::Pool::ClientCut& client, Stock* only = nullptr);
+  // `id`: as it came over the wire.
+  Lent Find(uint64_t id) const;
+  // NotFound: the instance owns no such region.
+  Status Return(uint64_t id, std::string_view instance_id);
+  // REQUIRES: owned. The region may be gone then.
+  void End(const Lent& lent);
+
+  enum class Beat : uint8_t { kRenew, kRelease };
+  enum class LeaseState : uint8_t { kHeld, kLapsed };
+  LeaseState Heartbeat(std::string_view instance_id, const std::string& lease_id, Beat beat);
+  // Ends what is not renewed in time. Returns when the next lease ends, 0: none is held.
+  uint64_t EndLapsed();
+
+  // At the start of a server: the time of each lease starts anew.
+  void TakeOver();
+
+ private:
+  static RegionLeases::Key LeaseOf(const pool::Pool::ClientCut& client) {
+    return {client.instance_id, client.lease_id};
+  }
+  static bool Leased(const pool::Pool::ClientCut& client) {
+    return client.road == layout::RegionRoad::kMetadata && !client.lease_id.empty();
+  }
+  void EndAll(const RegionLeases::Key& key);
+  // For people; the time itself is in region_leases.
+  void StartLease(const Lent& lent);
+
+  Core* core_;
+};
+
+}  // namespace maru::engine

@@ -1,0 +1,226 @@
+#include "engine/metadata.h"
+
+#include <array>
+#include <utility>
+
+#include "engine/handles.h"
+
+namespace maru::engine {
+
+namespace compat = wire::compat;
+using compat::MetadataReply;
+using compat::MetadataType;
+
+namespace {
+
+MetadataReply Misfit(MetadataType type) {
+  return compat::ErrorReply{"no request of type " + std::to_string(static_cast<unsigned>(type)) +
+                            " looks like this"};
+}
+
+}  // namespace
+
+MetadataReply Metadata::Answer(const MetadataContext& context, MetadataType type,
+                               const compat::MetadataRequest& request) {
+  ++core_->counters.requests;
+  const catalogue::Namespace& name_space = context.name_space;
+  if (const auto* alloc = std::get_if<compat::AllocRequest>(&request)) return Alloc(*alloc);
+  if (const auto* back = std::get_if<compat::ReturnAllocRequest>(&request)) return Return(*back);
+  if (const auto* list = std::get_if<compat::ListAllocationsRequest>(&request)) return List(*list);
+  if (const auto* entries = std::get_if<compat::RegisterRequest>(&request)) {
+    return Register(name_space, type, *entries);
+  }
+  if (const auto* keys = std::get_if<compat::KeysRequest>(&request)) {
+    return Keys(name_space, type, *keys);
+  }
+  if (const auto* beat = std::get_if<compat::HeartbeatRequest>(&request)) return Heartbeat(*beat);
+  if (const auto* report = std::get_if<compat::ReportStatsRequest>(&request)) {
+    for (const compat::StatsEntry& entry : report->entries) core_->stats_book.Add(entry);
+    return compat::SuccessReply{true, ""};
+  }
+  if (std::holds_alternative<compat::HandshakeRequest>(request)) return Handshake(context);
+  if (std::holds_alternative<compat::PlainRequest>(request)) return Plain(type);
+  return Misfit(type);
+}
+
+// --- Regions.
+
+MetadataReply Metadata::Alloc(const compat::AllocRequest& request) {
+  const Result<Lending::Lent> lent = lending_->Request(
+      request.size_bytes,
+      {.instance_id = std::string(request.instance_id), .lease_id = request.lease_id});
+  if (!lent.ok()) {
+    return compat::AllocReply{std::nullopt,
+                              "Allocation failed: " + std::string(lent.status().message())};
+  }
+  const pool::Pool::ClientRegion& cut = lent->region->cut;
+  return compat::AllocReply{MakeHandle(*core_, cut.id, cut.offset_bytes, cut.length_bytes), ""};
+}
+
+MetadataReply Metadata::Return(const compat::ReturnAllocRequest& request) {
+  const Status returned = lending_->Return(request.region_id, request.instance_id);
+  return compat::SuccessReply{returned.ok(), std::string(returned.message())};
+}
+
+MetadataReply Metadata::List(const compat::ListAllocationsRequest& request) const {
+  compat::AllocationsReply reply;
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    for (const auto& [slot, region] : stock->client_regions().all()) {
+      if (reply.allocations.size() >= kAllocationsMax) return reply;
+      const pool::Pool::ClientRegion& cut = region->cut;
+      if (!region->owned() || cut.client.road != layout::RegionRoad::kMetadata) continue;
+      const bool excluded = !request.exclude_instance_id.empty() &&
+                            cut.client.instance_id == request.exclude_instance_id;
+      if (excluded) continue;
+      reply.allocations.push_back(MakeHandle(*core_, cut.id, cut.offset_bytes, cut.length_bytes));
+    }
+  }
+  return reply;
+}
+
+// --- Keys.
+
+MetadataReply Metadata::Register(const catalogue::Namespace& name_space, MetadataType type,
+                                 const compat::RegisterRequest& request) {
+  if (type == MetadataType::kRegister && request.entries.size() == 1) {
+    const auto outcome = extents_->Register(name_space, request.entries.front());
+    return compat::RegisterReply{true, outcome == Extents::Outcome::kNew};
+  }
+  if (type != MetadataType::kBatchRegister) return Misfit(type);
+  compat::BatchRegisterReply reply;
+  reply.results.reserve(request.entries.size());
+  for (const compat::RegisterEntry& entry : request.entries) {
+    reply.results.push_back(extents_->Register(name_space, entry) == Extents::Outcome::kNew);
+  }
+  return reply;
+}
+
+MetadataReply Metadata::OneKey(const catalogue::Namespace& name_space, MetadataType type,
+                               std::string_view key) {
+  switch (type) {
+    case MetadataType::kLookup: return compat::LookupReply{extents_->Lookup(name_space, key)};
+    case MetadataType::kExists: return compat::ExistsReply{extents_->Exists(name_space, key)};
+    case MetadataType::kPin: return compat::ExistsReply{extents_->Pin(name_space, key)};
+    case MetadataType::kUnpin: return compat::SuccessReply{extents_->Unpin(name_space, key), ""};
+    case MetadataType::kDelete: {
+      const std::array keys = {key};
+      const auto outcomes = retirement_->DeleteKeys(name_space, keys);
+      return compat::SuccessReply{outcomes.front() == wire::DeleteOutcome::kDeleted, ""};
+    }
+    default: return Misfit(type);
+  }
+}
+
+template <typename Body>
+void Metadata::ForEach(const catalogue::Namespace& name_space,
+                       std::span<const std::string_view> keys, const Body& body) {
+  for (size_t i = 0; i < keys.size() + kAhead; ++i) {
+    if (i < keys.size()) extents_->Prefetch(name_space, keys[i]);
+    if (i >= kAhead) body(i - kAhead);
+  }
+}
+
+MetadataReply Metadata::Keys(const catalogue::Namespace& name_space, MetadataType type,
+                             const compat::KeysRequest& request) {
+  compat::ResultsReply reply;
+  reply.results.resize(request.keys.size());
+  switch (type) {
+    case MetadataType::kBatchLookup: {
+      compat::BatchLookupReply found;
+      found.entries.reserve(request.keys.size());
+      ForEach(name_space, request.keys, [&](size_t i) {
+        found.entries.push_back({extents_->Lookup(name_space, request.keys[i])});
+      });
+      return found;
+    }
+    case MetadataType::kBatchExists:
+      ForEach(name_space, request.keys,
+              [&](size_t i) { reply.results[i] = extents_->Exists(name_space, request.keys[i]); });
+      return reply;
+    case MetadataType::kBatchPin:
+      // The keys are a prefix's: none behind the first missing one is of use.
+      for (size_t i = 0; i < request.keys.size(); ++i) {
+        if (!extents_->Pin(name_space, request.keys[i])) break;
+        reply.results[i] = true;
+      }
+      return reply;
+    case MetadataType::kBatchUnpin:
+      ForEach(name_space, request.keys,
+              [&](size_t i) { reply.results[i] = extents_->Unpin(name_space, request.keys[i]); });
+      return reply;
+    default:
+      return request.keys.size() == 1 ? OneKey(name_space, type, request.keys.front())
+                                      : Misfit(type);
+  }
+}
+
+// --- The rest.
+
+MetadataReply Metadata::Heartbeat(const compat::HeartbeatRequest& request) {
+  if (request.lease_id.empty()) return compat::HeartbeatReply{};
+  const auto beat = request.lease_release ? Lending::Beat::kRelease : Lending::Beat::kRenew;
+  const auto state = lending_->Heartbeat(request.instance_id, request.lease_id, beat);
+  return compat::HeartbeatReply{static_cast<double>(core_->options.region_lease_ns) / 1e9,
+                                state == Lending::LeaseState::kLapsed};
+}
+
+MetadataReply Metadata::Plain(MetadataType type) const {
+  switch (type) {
+    case MetadataType::kGetStats: return Stats();
+    case MetadataType::kGetUsage: return Usage();
+    case MetadataType::kStorage:
+      return compat::SuccessReply{false, "this server does not offer the capability STORAGE"};
+    case MetadataType::kShutdown:
+      return compat::SuccessReply{false, "this server is not stopped by its clients"};
+    default: return Misfit(type);
+  }
+}
+
+compat::PoolSizes Metadata::Sizes() const {
+  compat::PoolSizes sizes;
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    const pool::Pool::Usage usage = stock->pool().usage();
+    sizes.total_bytes += usage.pool_bytes;
+    sizes.free_bytes += usage.free_bytes;
+  }
+  return sizes;
+}
+
+MetadataReply Metadata::Stats() const {
+  compat::StatsReply reply;
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    reply.keys += stock->counts().live + stock->client_regions().extents();
+    reply.keys_bytes += stock->stored_bytes();
+  }
+  reply.allocations = core_->region_usage.regions;
+  reply.allocated_bytes = core_->region_usage.allocated_bytes;
+  reply.active_clients = core_->region_usage.active_instances;
+  reply.clients = core_->stats_book.Show();
+  reply.pool = Sizes();
+  return reply;
+}
+
+MetadataReply Metadata::Usage() const {
+  compat::UsageReply reply;
+  reply.pool = Sizes();
+  for (const auto& [name, usage] : core_->region_usage.instances) {
+    if (reply.instances.size() >= kInstancesMax) break;
+    reply.instances.push_back({name,
+                               usage.regions,
+                               usage.allocated_bytes,
+                               usage.used_bytes,
+                               {usage.devices.begin(), usage.devices.end()}});
+  }
+  return reply;
+}
+
+MetadataReply Metadata::Handshake(const MetadataContext& context) const {
+  compat::HandshakeReply reply;
+  reply.rm_address = context.rm_address;
+  reply.server_version = core_->options.server_version;
+  reply.server_epoch = core_->epoch;
+  reply.local_road = context.local_road;
+  return reply;
+}
+
+}  // namespace maru::engine

@@ -1,0 +1,60 @@
+// The meaning of each request of upstream's metadata protocol (docs/formats/upstream_metadata.md):
+// a request in, its reply out, in one step. No request scans anything that grows with the keys.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "engine/core.h"
+#include "engine/extents.h"
+#include "engine/lending.h"
+#include "engine/metadata_context.h"
+#include "wire/compat/metadata.h"
+
+namespace maru::engine {
+
+class Metadata {
+ public:
+  // In one reply.
+  static constexpr size_t kAllocationsMax = 65'536;
+  static constexpr size_t kInstancesMax = 4'096;
+
+  Metadata(Core* core, Retirement* retirement, Lending* lending, Extents* extents)
+      : core_(core), retirement_(retirement), lending_(lending), extents_(extents) {}
+
+  // A request that does not fit its type, or a type that is none: ErrorReply.
+  wire::compat::MetadataReply Answer(const MetadataContext& context,
+                                     wire::compat::MetadataType type,
+                                     const wire::compat::MetadataRequest& request);
+
+ private:
+  wire::compat::MetadataReply Alloc(const wire::compat::AllocRequest& request);
+  wire::compat::MetadataReply Return(const wire::compat::ReturnAllocRequest& request);
+  wire::compat::MetadataReply List(const wire::compat::ListAllocationsRequest& request) const;
+  wire::compat::MetadataReply Register(const catalogue::Namespace& name_space,
+                                       wire::compat::MetadataType type,
+                                       const wire::compat::RegisterRequest& request);
+  wire::compat::MetadataReply Keys(const catalogue::Namespace& name_space,
+                                   wire::compat::MetadataType type,
+                                   const wire::compat::KeysRequest& request);
+  // Keys whose look-up is begun ahead, so that their cache misses overlap.
+  static constexpr size_t kAhead = 16;
+  template <typename Body>  // body(i) for each key, in order
+  void ForEach(const catalogue::Namespace& name_space, std::span<const std::string_view> keys,
+               const Body& body);
+  wire::compat::MetadataReply OneKey(const catalogue::Namespace& name_space,
+                                     wire::compat::MetadataType type, std::string_view key);
+  wire::compat::MetadataReply Heartbeat(const wire::compat::HeartbeatRequest& request);
+  wire::compat::MetadataReply Plain(wire::compat::MetadataType type) const;
+  wire::compat::MetadataReply Stats() const;
+  wire::compat::MetadataReply Usage() const;
+  wire::compat::PoolSizes Sizes() const;
+  wire::compat::MetadataReply Handshake(const MetadataContext& context) const;
+
+  Core* core_;
+  Retirement* retirement_;
+  Lending* lending_;
+  Extents* extents_;
+};
+
+}  // namespace maru::engine

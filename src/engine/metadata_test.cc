@@ -1,0 +1,557 @@
+// Clients of upstream's metadata protocol beside our own: regions, keys of both kinds, leases,
+// pins, restarts. An audit ends each test.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "engine/stats_book.h"
+#include "engine/test_upstream.h"
+
+namespace maru::engine {
+namespace {
+
+using layout::PageState;
+using wire::DeleteOutcome;
+
+constexpr uint64_t kSecondNs = 1'000'000'000;
+
+class MetadataTest : public testing::Test {
+ protected:
+  ~MetadataTest() override {
+    if (!host_.running()) return;
+    EXPECT_EQ(Offenders(host_.engine()), "");
+  }
+  uint64_t FreeBytes() { return host_.pool().usage().free_bytes; }
+  uint64_t ClientCutBytes() { return host_.pool().usage().client_cut_bytes; }
+  wire::PageRef Page(TestClient& client, std::string_view key) {
+    const auto found = client.Find(key);
+    EXPECT_TRUE(found.found) << key;
+    return found.page;
+  }
+  uint64_t Wait(uint64_t by_ns) {
+    host_.Advance(by_ns);
+    return host_.Tick();
+  }
+
+  TestEngine host_{{.pools = {96 * kMiB}, .engine = {.handle_key = {std::byte{7}}}}};
+};
+
+// --- Regions.
+
+TEST_F(MetadataTest, ARegionIsHandedOutListedAndReturned) {
+  UpstreamClient a(&host_, "a"), b(&host_, "b");
+  const compat::AllocReply reply = a.TryAlloc(3 * kMiB);
+  ASSERT_TRUE(reply.handle.has_value());
+  EXPECT_EQ(reply.handle->length_bytes, 4 * kMiB);
+  EXPECT_TRUE(a.List().empty());
+  ASSERT_EQ(b.List().size(), 1u);
+  EXPECT_EQ(b.List()[0], *reply.handle);
+  EXPECT_FALSE(b.Return(reply.handle->region_id));
+  EXPECT_FALSE(a.Return(999'999));
+  EXPECT_FALSE(a.Return(~uint64_t{0}));
+  EXPECT_EQ(ClientCutBytes(), 4 * kMiB);
+  EXPECT_TRUE(a.Return(reply.handle->region_id));
+  EXPECT_EQ(ClientCutBytes(), 0u);
+  EXPECT_FALSE(a.Return(reply.handle->region_id));
+  EXPECT_TRUE(b.List().empty());
+}
+
+TEST_F(MetadataTest, WhatCannotBeAllocatedIsAnError) {
+  UpstreamClient a(&host_, "a"), long_name(&host_, std::string(64, 'x'));
+  EXPECT_FALSE(a.TryAlloc(0).handle.has_value());
+  EXPECT_NE(a.TryAlloc(uint64_t{1} << 50).error.find("no pool is as large"), std::string::npos);
+  EXPECT_NE(a.TryAlloc(90 * kMiB).error.find("no room"), std::string::npos);
+  EXPECT_NE(long_name.TryAlloc(kMiB).error.find("64 bytes"), std::string::npos);
+  EXPECT_EQ(ClientCutBytes(), 0u);
+}
+
+TEST_F(MetadataTest, AReturnedRegionStaysAsLongAsItsKeys) {
+  UpstreamClient a(&host_, "a"), b(&host_, "b");
+  const uint64_t region = a.Alloc();
+  ASSERT_TRUE(a.Register("one", region, 0));
+  ASSERT_TRUE(a.Register("two", region, 4096));
+  ASSERT_TRUE(a.Return(region));
+  EXPECT_EQ(ClientCutBytes(), 4 * kMiB);
+  EXPECT_TRUE(b.List().empty());
+  EXPECT_EQ(b.Lookup("one")->handle.region_id, region);
+  EXPECT_FALSE(a.Register("three", region, 8192));  // it is nobody's
+  EXPECT_TRUE(b.Delete("one"));
+  EXPECT_EQ(ClientCutBytes(), 4 * kMiB);
+  EXPECT_TRUE(b.Delete("two"));
+  EXPECT_EQ(ClientCutBytes(), 0u);
+}
+
+TEST_F(MetadataTest, AReturnedRegionWaitsForTheLastLease) {
+  UpstreamClient a(&host_, "a");
+  TestClient reader(&host_);
+  const uint64_t region = a.Alloc();
+  ASSERT_TRUE(a.Register("key", region, 0, 100));
+  const wire::PageRef page = Page(reader, "key");
+  ASSERT_TRUE(reader.Lease(page));
+  // Overwritten by its own client: the key goes, the room is held by the reader.
+  ASSERT_TRUE(a.Register("new", region, 50, 100));
+  EXPECT_EQ(host_.State(page).state(), PageState::kCondemned);
+  ASSERT_TRUE(a.Delete("new"));
+  ASSERT_TRUE(a.Return(region));
+  EXPECT_NE(host_.Tick(), 0u);
+  EXPECT_EQ(ClientCutBytes(), 4 * kMiB);
+  host_.Restart();
+  EXPECT_EQ(Offenders(host_.engine()), "");
+  EXPECT_EQ(ClientCutBytes(), 4 * kMiB);
+  reader.Release(page);
+  host_.Tick();
+  EXPECT_EQ(ClientCutBytes(), 0u);
+}
+
+// --- Keys.
+
+TEST_F(MetadataTest, AKeyLiesWhereItWasRegistered) {
+  UpstreamClient a(&host_, "a"), b(&host_, "b");
+  const compat::Handle handle = *a.TryAlloc(4 * kMiB).handle;
+  EXPECT_TRUE(a.Register("key", handle.region_id, 12'345, 678));
+  const auto found = b.Lookup("key");
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->handle, handle);
+  EXPECT_EQ(found->offset_bytes, 12'345u);
+  EXPECT_EQ(found->length_bytes, 678u);
+  EXPECT_TRUE(b.Exists("key"));
+  EXPECT_FALSE(b.Lookup("missing").has_value());
+  EXPECT_FALSE(b.Exists("missing"));
+  EXPECT_FALSE(a.Register("key", handle.region_id, 0));  // not new, and where it was
+  EXPECT_EQ(b.Lookup("key")->offset_bytes, 12'345u);
+  EXPECT_TRUE(b.Delete("key"));
+  EXPECT_FALSE(b.Delete("key"));
+  EXPECT_FALSE(a.Exists("key"));
+}
+
+TEST_F(MetadataTest, RegistersOutOfBoundsAreRefusedAndChangeNothing) {
+  UpstreamClient a(&host_, "a");
+  TestClient client(&host_);
+  const wire::PageRef page = client.Put("of a page");
+  const uint64_t region = a.Alloc(4 * kMiB);
+  const uint64_t server_cut = a.Lookup("of a page")->handle.region_id;
+  EXPECT_FALSE(a.Register("k", region + 1, 0));
+  EXPECT_FALSE(a.Register("k", ~uint64_t{0}, 0));
+  EXPECT_FALSE(a.Register("k", server_cut, 0));
+  EXPECT_FALSE(a.Register("k", region, 4 * kMiB));
+  EXPECT_FALSE(a.Register("k", region, 4 * kMiB - 1, 2));
+  EXPECT_FALSE(a.Register("k", region, uint64_t{1} << 40));
+  EXPECT_FALSE(a.Register("k", region, 0, ~uint64_t{0}));  // a negative length
+  EXPECT_FALSE(a.Register("k", region, 1, ~uint64_t{0}));
+  EXPECT_FALSE(a.Register("k", region, 0, 0));
+  EXPECT_FALSE(a.Register(std::string(layout::kKeyBytesMax + 1, 'k'), region, 0));
+  EXPECT_FALSE(a.Exists("k"));
+  EXPECT_EQ(a.Stats().keys, 1u);
+  EXPECT_TRUE(a.Register("k", region, 4 * kMiB - 1, 1));
+  EXPECT_EQ(host_.State(page).state(), PageState::kLive);
+}
+
+TEST_F(MetadataTest, ARegisterOverLiveExtentsDropsTheirKeys) {
+  UpstreamClient a(&host_, "a");
+  TestClient reader(&host_);
+  const uint64_t region = a.Alloc();
+  ASSERT_TRUE(a.Register("before", region, 0, 100));
+  ASSERT_TRUE(a.Register("1", region, 100, 100));
+  ASSERT_TRUE(a.Register("2", region, 200, 100));
+  ASSERT_TRUE(a.Register("3", region, 300, 100));
+  ASSERT_TRUE(a.Register("behind", region, 400, 100));
+  ASSERT_TRUE(a.Pin("1"));
+  const wire::PageRef leased = Page(reader, "2");
+  ASSERT_TRUE(reader.Lease(leased));
+  // Also what is pinned or leased: the bytes are gone already.
+  EXPECT_TRUE(a.Register("new", region, 150, 200));
+  for (const char* key : {"before", "behind", "new"}) EXPECT_TRUE(a.Exists(key)) << key;
+  for (const char* key : {"1", "2", "3"}) EXPECT_FALSE(a.Exists(key)) << key;
+  EXPECT_EQ(host_.State(leased).state(), PageState::kCondemned);
+  reader.Release(leased);
+  host_.Tick();
+  EXPECT_EQ(host_.State(leased).state(), PageState::kAbsent);
+  EXPECT_EQ(a.Usage().instances[0].used_bytes, 400u);
+}
+
+TEST_F(MetadataTest, BothKindsOfClientsShareTheirKeys) {
+  UpstreamClient a(&host_, "a");
+  TestClient client(&host_);
+  const uint64_t region = a.Alloc();
+  ASSERT_TRUE(a.Register("extent", region, 8192, 1000));
+  const wire::PageRef page = client.Put("page");
+  // Ours finds, reads in place, leases and pins the extent.
+  const wire::PageRef extent = Page(client, "extent");
+  catalogue::PoolView::PageExtent place;
+  ASSERT_TRUE(host_.view().Page(extent.record, &place));
+  EXPECT_EQ(place.region_id, region);
+  EXPECT_EQ(place.in_region_bytes(), 8192u);
+  ASSERT_TRUE(client.Lease(extent));
+  EXPECT_FALSE(a.Delete("extent"));  // its room would be written over
+  EXPECT_EQ(client.Delete("extent"), DeleteOutcome::kPinned);
+  client.Release(extent);
+  ASSERT_TRUE(client.Pin(extent));
+  EXPECT_FALSE(a.Delete("extent"));
+  ASSERT_TRUE(client.Unpin(extent));
+  // Upstream's finds, pins and deletes the page.
+  const auto found = a.Lookup("page");
+  ASSERT_TRUE(found.has_value());
+  ASSERT_TRUE(host_.view().Page(page.record, &place));
+  EXPECT_EQ(found->handle.region_id, place.region_id);
+  EXPECT_EQ(found->handle.offset_bytes + found->offset_bytes, place.offset_bytes);
+  EXPECT_FALSE(a.Register("page", region, 0));
+  ASSERT_TRUE(a.Pin("page"));
+  EXPECT_EQ(client.Delete("page"), DeleteOutcome::kPinned);
+  ASSERT_TRUE(a.Unpin("page"));
+  ASSERT_TRUE(client.Lease(page));
+  EXPECT_TRUE(a.Delete("page"));  // its bytes stay while they are leased
+  EXPECT_EQ(host_.State(page).state(), PageState::kCondemned);
+  client.Release(page);
+  EXPECT_EQ(client.Delete("extent"), DeleteOutcome::kDeleted);
+  EXPECT_FALSE(a.Exists("extent"));
+  // A store of ours meets the key in the client-cut region.
+  ASSERT_TRUE(a.Register("both", region, 0));
+  const wire::PageRef mine = client.Grant(4096)[0];
+  EXPECT_EQ(client.Register("both", mine).outcome, wire::RegisterOutcome::kDuplicate);
+  // The wire names only a life that is LIVE; freeing it by page is deleting it.
+  EXPECT_EQ(client.Free(Page(client, "both")), wire::FreeOutcome::kFreed);
+  EXPECT_FALSE(a.Exists("both"));
+}
+
+TEST_F(MetadataTest, NamespacesAreTheEndpointsOwn) {
+  UpstreamClient a(&host_, "a"), other(&host_, "a", "", "tcp://127.0.0.1:5556");
+  TestClient ours(&host_), theirs(&host_, {.name_space = "tcp://127.0.0.1:5556"});
+  const uint64_t region = a.Alloc();
+  ASSERT_TRUE(a.Register("key", region, 0));
+  EXPECT_FALSE(other.Exists("key"));
+  EXPECT_TRUE(other.Register("key", region, 4096));
+  EXPECT_EQ(a.Lookup("key")->offset_bytes, 0u);
+  EXPECT_EQ(other.Lookup("key")->offset_bytes, 4096u);
+  EXPECT_NE(Page(ours, "key").record, Page(theirs, "key").record);
+  const auto list = ours.Ask<wire::ListReply>(wire::ListRequest{});
+  ASSERT_EQ(list.items.size(), 1u);
+  EXPECT_EQ(list.items[0].key, "key");
+}
+
+TEST_F(MetadataTest, BatchesAnswerEachKeyAndPinsStopAtTheFirstMissing) {
+  UpstreamClient a(&host_, "a");
+  const uint64_t region = a.Alloc();
+  const auto registered = a.Ask<compat::BatchRegisterReply>(
+      MetadataType::kBatchRegister, compat::RegisterRequest{{{"a", region, 0, 10},
+                                                             {"a", region, 10, 10},
+                                                             {"b", region, 20, 10},
+                                                             {"bad", region + 9, 0, 10},
+                                                             {"c", region, 30, 10}}});
+  EXPECT_TRUE(registered.success);
+  EXPECT_EQ(registered.results, (std::vector<bool>{true, false, true, false, true}));
+  EXPECT_EQ(a.Batch(MetadataType::kBatchExists, {"a", "x", "b", "a"}),
+            (std::vector<bool>{true, false, true, true}));
+  EXPECT_EQ(a.Batch(MetadataType::kBatchPin, {"a", "a", "b", "x", "c"}),
+            (std::vector<bool>{true, true, true, false, false}));
+  EXPECT_FALSE(a.Delete("a"));
+  EXPECT_TRUE(a.Delete("c"));
+  EXPECT_EQ(a.Batch(MetadataType::kBatchUnpin, {"x", "a", "a", "a", "b"}),
+            (std::vector<bool>{false, true, true, false, true}));
+  EXPECT_TRUE(a.Delete("a"));
+  const auto found = a.Ask<compat::BatchLookupReply>(MetadataType::kBatchLookup,
+                                                     compat::KeysRequest{{"a", "b", "x"}});
+  ASSERT_EQ(found.entries.size(), 3u);
+  EXPECT_FALSE(found.entries[0].location.has_value());
+  EXPECT_EQ(found.entries[1].location->offset_bytes, 20u);
+  EXPECT_FALSE(found.entries[2].location.has_value());
+  EXPECT_TRUE(a.Batch(MetadataType::kBatchExists, {}).empty());
+}
+
+TEST_F(MetadataTest, ARequestThatDoesNotFitItsTypeIsAnError) {
+  UpstreamClient a(&host_, "a");
+  const auto error = [&a](MetadataType type, const compat::MetadataRequest& request) {
+    return std::holds_alternative<compat::ErrorReply>(a.AskAny(type, request));
+  };
+  EXPECT_TRUE(error(MetadataType::kLookup, compat::KeysRequest{}));
+  EXPECT_TRUE(error(MetadataType::kLookup, compat::KeysRequest{{"a", "b"}}));
+  EXPECT_TRUE(error(MetadataType::kRegister, compat::RegisterRequest{}));
+  EXPECT_TRUE(error(MetadataType::kLookup, compat::PlainRequest{}));
+  EXPECT_TRUE(error(static_cast<MetadataType>(0x77), compat::KeysRequest{{"a"}}));
+  EXPECT_TRUE(error(MetadataType::kLookup, std::monostate{}));
+}
+
+// --- Pins and holds.
+
+TEST_F(MetadataTest, GlobalPinsKeepAKeyAcrossARestart) {
+  UpstreamClient a(&host_, "a");
+  TestClient client(&host_);
+  const uint64_t region = a.Alloc();
+  ASSERT_TRUE(a.Register("extent", region, 0));
+  client.Put("page");
+  for (const char* key : {"extent", "page"}) {
+    EXPECT_FALSE(a.Unpin(key));
+    ASSERT_TRUE(a.Pin(key));
+    ASSERT_TRUE(a.Pin(key));
+  }
+  host_.Restart();
+  ASSERT_TRUE(client.Attach().ok());
+  for (const char* key : {"extent", "page"}) {
+    EXPECT_EQ(client.Delete(key), DeleteOutcome::kPinned) << key;
+    EXPECT_TRUE(a.Unpin(key));
+    EXPECT_FALSE(a.Delete(key)) << key;
+  }
+  // `maru unpin` mends what is stuck.
+  const auto unpinned = client.Ask<wire::UnpinReply>(wire::UnpinRequest{{"extent", "x", "page"}});
+  EXPECT_EQ(unpinned.unpinned, (std::vector<uint8_t>{1, 0, 1}));
+  EXPECT_TRUE(a.Delete("extent"));
+  EXPECT_TRUE(a.Delete("page"));
+  EXPECT_FALSE(a.Pin("page"));
+}
+
+TEST_F(MetadataTest, APageThatWasToldOverTheWireIsHeld) {
+  UpstreamClient a(&host_, "a");
+  TestClient client(&host_);
+  const wire::PageRef page = client.Put("key");
+  ASSERT_TRUE(a.Lookup("key").has_value());
+  ASSERT_TRUE(a.Delete("key"));
+  EXPECT_EQ(host_.State(page).state(), PageState::kCondemned);
+  Wait(59 * kSecondNs);
+  EXPECT_EQ(host_.State(page).state(), PageState::kCondemned);
+  // A new server knows it too. (The test's wall clock starts anew with it.)
+  host_.Restart();
+  ASSERT_TRUE(client.Attach().ok());
+  Wait(59 * kSecondNs);
+  EXPECT_EQ(host_.State(page).state(), PageState::kCondemned);
+  Wait(2 * kSecondNs);
+  EXPECT_EQ(host_.State(page).state(), PageState::kFree);
+  // Asking whether it is there holds nothing.
+  const wire::PageRef asked = client.Put("asked");
+  ASSERT_TRUE(a.Exists("asked"));
+  ASSERT_TRUE(a.Delete("asked"));
+  EXPECT_EQ(host_.State(asked).state(), PageState::kFree);
+}
+
+TEST_F(MetadataTest, ExtentsAreNeverEvictedAndTakeNoPartInBudgets) {
+  UpstreamClient a(&host_, "a");
+  TestClient client(&host_, {.budget_bytes = 4 * kMiB});
+  const uint64_t region = a.Alloc(2 * kMiB);
+  for (uint64_t i = 0; i < 64; ++i) {
+    ASSERT_TRUE(a.Register("extent" + std::to_string(i), region, i * 4096));
+  }
+  for (int i = 0; i < 500; ++i) client.Put("page" + std::to_string(i), kMiB / 2);
+  const auto counts = host_->Count(PoolIndex(0));
+  EXPECT_LE(counts.live, 8u);
+  for (uint64_t i = 0; i < 64; ++i) {
+    EXPECT_TRUE(a.Exists("extent" + std::to_string(i))) << i;
+  }
+  EXPECT_EQ(counts.free + counts.quarantined + counts.granted + counts.live + counts.retiring +
+                counts.condemned + counts.worn,
+            counts.pages);
+}
+
+// --- Leases.
+
+TEST_F(MetadataTest, ALeaseThatIsNotRenewedLeavesItsRegionsWithoutAnOwner) {
+  UpstreamClient a(&host_, "a", "lease-1"), b(&host_, "b");
+  const uint64_t keyed = a.Alloc(), empty = a.Alloc();
+  ASSERT_NE(keyed, empty);
+  ASSERT_TRUE(a.Register("key", keyed, 0));
+  const uint64_t without_lease = b.Alloc();
+  for (int i = 0; i < 5; ++i) {
+    Wait(25 * kSecondNs);
+    const auto beat = a.Beat();
+    EXPECT_EQ(beat.lease_ttl_s, 30.0);
+    EXPECT_FALSE(beat.lease_expired);
+  }
+  EXPECT_EQ(ClientCutBytes(), 12 * kMiB);
+  const uint64_t next_ns = Wait(29 * kSecondNs);
+  EXPECT_EQ(next_ns, host_.now_ns() + kSecondNs);
+  EXPECT_EQ(ClientCutBytes(), 12 * kMiB);
+  Wait(2 * kSecondNs);
+  EXPECT_EQ(ClientCutBytes(), 8 * kMiB);  // the empty one has gone
+  EXPECT_TRUE(a.Beat().lease_expired);
+  EXPECT_TRUE(a.Exists("key"));
+  EXPECT_FALSE(a.Register("late", keyed, 4096));
+  EXPECT_NE(a.TryAlloc(kMiB).error.find("lease-1 has ended"), std::string::npos);
+  // Who never had a lease is never taken for dead.
+  Wait(3600 * kSecondNs);
+  EXPECT_TRUE(b.Register("other", without_lease, 0));
+  EXPECT_TRUE(a.Delete("key"));
+  EXPECT_EQ(ClientCutBytes(), 4 * kMiB);
+}
+
+TEST_F(MetadataTest, AReleasedLeaseEndsAtOnce) {
+  UpstreamClient a(&host_, "a", "lease-1");
+  const uint64_t region = a.Alloc();
+  EXPECT_FALSE(a.Beat(true).lease_expired);
+  EXPECT_EQ(ClientCutBytes(), 0u);
+  EXPECT_FALSE(a.Register("late", region, 0));
+  EXPECT_EQ(host_.Tick(), 0u);
+  // The end of its old lease is no reason to refuse what it asks for now.
+  EXPECT_NE(a.Alloc(), region);
+}
+
+TEST_F(MetadataTest, AHeartbeatWithoutALeaseIsAnEmptyOne) {
+  UpstreamClient a(&host_, "a"), leased(&host_, "b", "lease-1");
+  EXPECT_EQ(a.Beat().lease_ttl_s, 0.0);
+  EXPECT_EQ(leased.Beat().lease_ttl_s, 30.0);
+  EXPECT_FALSE(leased.Beat().lease_expired);
+}
+
+// --- Restart.
+
+TEST_F(MetadataTest, ARestartKeepsRegionsOwnersLeasesAndHandles) {
+  UpstreamClient a(&host_, "a", "lease-1"), b(&host_, "b");
+  const compat::Handle mine = *a.TryAlloc(4 * kMiB).handle;
+  const compat::Handle other = *b.TryAlloc(2 * kMiB).handle;
+  ASSERT_TRUE(a.Register("key", mine.region_id, 100, 50));
+  host_.Restart();
+  EXPECT_EQ(a.List(), std::vector{other});
+  EXPECT_EQ(a.Lookup("key")->handle, mine);
+  EXPECT_TRUE(a.Register("more", mine.region_id, 0, 100));
+  EXPECT_FALSE(a.Register("over", mine.region_id, 100, 0));
+  EXPECT_TRUE(b.Register("too", other.region_id, 0, 100));
+  EXPECT_FALSE(b.Return(mine.region_id));
+  const compat::StatsReply stats = a.Stats();
+  EXPECT_EQ(stats.keys, 3u);
+  EXPECT_EQ(stats.keys_bytes, 250u);
+  EXPECT_EQ(stats.allocations, 2u);
+  // The lease's time starts anew.
+  Wait(29 * kSecondNs);
+  EXPECT_FALSE(a.Beat().lease_expired);
+  Wait(31 * kSecondNs);
+  EXPECT_TRUE(a.Beat().lease_expired);
+  EXPECT_TRUE(b.Return(other.region_id));
+}
+
+TEST_F(MetadataTest, ASecondKeyInALaterPoolGoesAtTheStart) {
+  host_.AddMemory(64 * kMiB);
+  host_.SetServed({1});
+  host_.Restart();
+  UpstreamClient a(&host_, "a");
+  const uint64_t region = a.Alloc();
+  ASSERT_TRUE(a.Register("key", region, 0));
+  ASSERT_TRUE(a.Register("other", region, 4096));
+  host_.SetServed({0});
+  host_.Restart();
+  TestClient client(&host_);
+  client.Put("key");
+  host_.SetServed({0, 1});
+  host_.Restart();
+  EXPECT_NE(a.Lookup("key")->handle.region_id, region);
+  EXPECT_EQ(a.Lookup("other")->handle.region_id, region);
+  EXPECT_EQ(a.Stats().keys, 2u);
+  client.Die();
+}
+
+// --- What is shown.
+
+TEST_F(MetadataTest, StatsAndUsageAreWhatWasCountedAsItChanged) {
+  UpstreamClient a(&host_, "a"), b(&host_, "b");
+  TestClient client(&host_);
+  const uint64_t region = a.Alloc(4 * kMiB);
+  const uint64_t second = a.Alloc(2 * kMiB);
+  const uint64_t third = b.Alloc(2 * kMiB);
+  ASSERT_TRUE(a.Register("a1", region, 0, 1000));
+  ASSERT_TRUE(a.Register("a2", second, 0, 500));
+  ASSERT_TRUE(b.Register("b1", third, 0, 7));
+  client.Register("page", client.Grant(4096)[0], 33);
+  ASSERT_TRUE(b.Return(third));
+  const compat::StatsReply stats = a.Stats();
+  EXPECT_EQ(stats.keys, 4u);
+  EXPECT_EQ(stats.keys_bytes, 1540u);
+  EXPECT_EQ(stats.allocations, 3u);
+  EXPECT_EQ(stats.allocated_bytes, 8 * kMiB);
+  EXPECT_EQ(stats.active_clients, 1u);
+  ASSERT_TRUE(stats.pool.has_value());
+  EXPECT_EQ(stats.pool->total_bytes, 96 * kMiB);
+  EXPECT_EQ(stats.pool->free_bytes, FreeBytes());
+  const compat::UsageReply usage = a.Usage();
+  ASSERT_EQ(usage.instances.size(), 2u);
+  EXPECT_EQ(usage.instances[0].instance_id, "a");
+  EXPECT_EQ(usage.instances[0].regions, 2u);
+  EXPECT_EQ(usage.instances[0].allocated_bytes, 6 * kMiB);
+  EXPECT_EQ(usage.instances[0].used_bytes, 1500u);
+  ASSERT_EQ(usage.instances[0].devices.size(), 1u);
+  EXPECT_EQ(usage.instances[0].devices[0].second, 6 * kMiB);
+  EXPECT_EQ(usage.instances[1].instance_id, "b");
+  EXPECT_EQ(usage.instances[1].used_bytes, 7u);
+  ASSERT_TRUE(a.Delete("b1"));
+  EXPECT_EQ(a.Usage().instances.size(), 1u);
+  EXPECT_EQ(a.Stats().keys_bytes, 1533u);
+}
+
+TEST_F(MetadataTest, ReportsAreSummedAndBounded) {
+  UpstreamClient a(&host_, "a");
+  compat::ReportStatsRequest report;
+  report.entries.push_back({"c1", "store", "ok", 100, 2.5});
+  report.entries.push_back({"c1", "store", "failed", 50, 1.5});
+  report.entries.push_back({"c2", "retrieve", "hit", 7, 1});
+  EXPECT_TRUE(a.Ask<compat::SuccessReply>(MetadataType::kReportStats, report).success);
+  compat::StatsReply stats = a.Stats();
+  ASSERT_EQ(stats.clients.size(), 3u);
+  EXPECT_EQ(stats.clients[0].client_id, "_all");
+  EXPECT_EQ(stats.clients[0].operations.size(), 2u);
+  EXPECT_EQ(stats.clients[1].client_id, "c1");
+  const compat::OperationCounters& store = stats.clients[1].operations[0];
+  EXPECT_EQ(store.operation, "store");
+  EXPECT_EQ(store.count, 2u);
+  EXPECT_EQ(store.size_bytes, 150u);
+  EXPECT_EQ(store.latency_us, 4.0);
+  EXPECT_EQ(store.results.size(), 2u);
+
+  std::vector<std::string> names;
+  for (int i = 0; i < 400; ++i) names.push_back("n" + std::to_string(i));
+  report.entries.clear();
+  for (const std::string& name : names) {
+    report.entries.push_back({name, "store", "ok", 1, 1});
+    report.entries.push_back({"c1", name, name, 1, 1});
+  }
+  a.Ask<compat::SuccessReply>(MetadataType::kReportStats, report);
+  stats = a.Stats();
+  EXPECT_EQ(stats.clients.size(), StatsBook::kClientsMax + 2);  // "_all", and "_other"
+  uint64_t counted = 0;
+  for (const compat::OperationCounters& operation : stats.clients[0].operations) {
+    counted += operation.count;
+  }
+  EXPECT_EQ(counted, 803u);
+  for (const compat::ClientCounters& client : stats.clients) {
+    EXPECT_LE(client.operations.size(), StatsBook::kOperationsMax + 1);
+    for (const compat::OperationCounters& operation : client.operations) {
+      EXPECT_LE(operation.results.size(), StatsBook::kResultsMax + 1);
+    }
+  }
+}
+
+TEST_F(MetadataTest, InspectionShowsRegionsAndTheirExtents) {
+  UpstreamClient a(&host_, "prefill-0", "lease-1");
+  TestClient client(&host_);
+  client.Put("page");
+  const uint64_t region = a.Alloc();
+  ASSERT_TRUE(a.Register("key", region, 0, 77));
+  const auto regions =
+      client.Ask<wire::InspectReply>(wire::InspectRequest{wire::InspectTopic::kRegions, 0});
+  EXPECT_EQ(regions.next_cursor, 0u);
+  for (const std::string text : {R"("kind":"pages")", R"("kind":"client-cut")",
+                                 R"("instance_id":"prefill-0")", R"("lease_id":"lease-1")",
+                                 R"("live_bytes":77)", R"("owned":true)", R"("road":"metadata")"}) {
+    EXPECT_NE(regions.json.find(text), std::string::npos) << text << " in " << regions.json;
+  }
+  const auto summary = client.Ask<wire::InspectReply>(wire::InspectRequest{});
+  EXPECT_NE(summary.json.find(R"("extents":1)"), std::string::npos) << summary.json;
+  EXPECT_NE(summary.json.find(R"("extent_bytes":77)"), std::string::npos);
+  // A condemned extent that a reader holds is named with its length.
+  const wire::PageRef page = Page(client, "key");
+  ASSERT_TRUE(client.Lease(page));
+  ASSERT_TRUE(a.Register("over", region, 0, 10));
+  const auto condemned =
+      client.Ask<wire::InspectReply>(wire::InspectRequest{wire::InspectTopic::kCondemned, 0});
+  EXPECT_NE(condemned.json.find(R"("page_bytes":77)"), std::string::npos) << condemned.json;
+  client.Release(page);
+}
+
+TEST_F(MetadataTest, WhatIsNotOfferedIsDeclined) {
+  UpstreamClient a(&host_, "a");
+  EXPECT_FALSE(a.Plain<compat::SuccessReply>(MetadataType::kStorage).success);
+  EXPECT_FALSE(a.Plain<compat::SuccessReply>(MetadataType::kShutdown).success);
+  const auto hello =
+      a.Ask<compat::HandshakeReply>(MetadataType::kHandshake, compat::HandshakeRequest{});
+  EXPECT_EQ(hello.error, "");
+  EXPECT_EQ(hello.rm_address, "127.0.0.1:9850");
+  EXPECT_EQ(hello.server_version, "1.2.3");
+  EXPECT_EQ(hello.server_epoch, host_->epoch());
+}
+
+}  // namespace
+}  // namespace maru::engine

@@ -1,0 +1,47 @@
+#include "engine/region_leases.h"
+
+#include "base/check.h"
+
+namespace maru::engine {
+
+const std::set<RegionId>* RegionLeases::Find(const Key& key) const {
+  const auto found = held_.find(key);
+  return found == held_.end() ? nullptr : &found->second.regions;
+}
+
+void RegionLeases::Add(const Key& key, RegionId region, uint64_t ends_ns) {
+  held_[key].regions.insert(region);
+  Renew(key, ends_ns);
+}
+
+void RegionLeases::Renew(const Key& key, uint64_t ends_ns) {
+  const auto found = held_.find(key);
+  MARU_CHECK(found != held_.end());
+  ends_.erase({found->second.ends_ns, key});
+  found->second.ends_ns = ends_ns;
+  ends_.emplace(ends_ns, key);
+}
+
+void RegionLeases::Remove(const Key& key, RegionId region) {
+  const auto found = held_.find(key);
+  if (found == held_.end()) return;
+  found->second.regions.erase(region);
+  if (!found->second.regions.empty()) return;
+  ends_.erase({found->second.ends_ns, key});
+  held_.erase(found);
+}
+
+std::optional<RegionLeases::Key> RegionLeases::Lapse(uint64_t now_ns) {
+  if (ends_.empty() || ends_.begin()->first > now_ns) return std::nullopt;
+  Key key = ends_.begin()->second;
+  // Not in the order of ends_ any more, whatever its regions do: each call makes progress.
+  ends_.erase(ends_.begin());
+  if (lapsed_.insert(key).second) lapsed_order_.push_back(key);
+  if (lapsed_order_.size() > kLapsedMax) {
+    lapsed_.erase(lapsed_order_.front());
+    lapsed_order_.pop_front();
+  }
+  return key;
+}
+
+}  // namespace maru::engine

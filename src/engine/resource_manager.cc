@@ -1,0 +1,249 @@
+#include "engine/resource_manager.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/log.h"
+#include "engine/handles.h"
+
+namespace maru::engine {
+
+namespace compat = wire::compat;
+using compat::RmReply;
+using compat::RmStatus;
+
+namespace {
+
+RmReply Refused(RmStatus status, std::string why) {
+  return compat::RmErrorReply{status, std::move(why)};
+}
+
+// The id as a region's record keeps it, in two texts.
+pool::Pool::ClientCut Cut(std::string_view client_id, uint64_t request_id) {
+  constexpr size_t kFirst = layout::kLabelBytes - 1;
+  return {.instance_id = std::string(client_id.substr(0, kFirst)),
+          .lease_id = std::string(client_id.substr(std::min(kFirst, client_id.size()))),
+          .road = layout::RegionRoad::kResourceManager,
+          .request_id = request_id};
+}
+
+std::string ClientIdOf(const pool::Pool::ClientCut& cut) { return cut.instance_id + cut.lease_id; }
+
+// Two requests for so many bytes are the same, also for a server that knows the region alone.
+uint64_t SubjectOf(uint64_t bytes) {
+  return bytes > layout::kPoolBytesMax ? bytes : AlignUp(bytes, layout::kUnitBytes);
+}
+
+}  // namespace
+
+RmReply ResourceManager::Answer(ConnectionId connection, const compat::RmRequest& request) {
+  MARU_CHECK_NE(connection, 0u);
+  ++core_->counters.requests;
+  const std::string_view client_id = compat::ClientIdOf(request);
+  if (std::string wrong = Bind(connection, client_id); !wrong.empty()) {
+    return Refused(RmStatus::kInvalid, std::move(wrong));
+  }
+  if (const auto* alloc = std::get_if<compat::RmAllocRequest>(&request)) {
+    return Alloc(connection, *alloc);
+  }
+  if (const auto* free = std::get_if<compat::RmFreeRequest>(&request)) {
+    return Free(connection, *free);
+  }
+  if (const auto* access = std::get_if<compat::RmAccessRequest>(&request)) return Access(*access);
+  if (std::holds_alternative<compat::RmStatsRequest>(request)) return Stats();
+  return Refused(RmStatus::kInvalid, "an empty request");
+}
+
+std::string ResourceManager::Bind(ConnectionId connection, std::string_view client_id) {
+  RmClients& rm = core_->rm_clients;
+  if (client_id.empty()) return "";
+  if (client_id.size() > kClientIdBytesMax || client_id.find('\0') != std::string_view::npos) {
+    return "a client id of " + std::to_string(client_id.size()) + " bytes: at most " +
+           std::to_string(kClientIdBytesMax) + ", none of them zero";
+  }
+  const auto bound = rm.bound.find(connection);
+  if (bound != rm.bound.end()) {
+    return bound->second == client_id ? "" : "the connection is that of " + bound->second;
+  }
+  if (!rm.clients.contains(client_id) && rm.clients.size() >= RmClients::kClientsMax) {
+    return "there are " + std::to_string(RmClients::kClientsMax) + " clients already";
+  }
+  ++rm.clients[std::string(client_id)].connections;
+  rm.bound.emplace(connection, client_id);
+  return "";
+}
+
+void ResourceManager::Disconnected(ConnectionId connection) {
+  RmClients& rm = core_->rm_clients;
+  const auto bound = rm.bound.find(connection);
+  if (bound == rm.bound.end()) return;
+  const auto client = rm.clients.find(bound->second);
+  rm.bound.erase(bound);
+  for (Answered& answered : client->second.answered) {
+    if (answered.connection == connection) answered.connection = 0;
+  }
+  if (--client->second.connections > 0) return;
+  client->second.gone_since_ns = core_->now_ns;
+  if (client->second.regions.empty() && client->second.answered.empty()) rm.clients.erase(client);
+}
+
+uint64_t ResourceManager::EndGone() {
+  RmClients& rm = core_->rm_clients;
+  uint64_t next = 0;
+  for (auto at = rm.clients.begin(); at != rm.clients.end();) {
+    RmClients::Client& client = at->second;
+    const uint64_t over_ns = client.gone_since_ns + core_->options.rm_gone_ns;
+    if (client.connections > 0 || over_ns > core_->now_ns) {
+      if (client.connections == 0) next = next == 0 ? over_ns : std::min(next, over_ns);
+      ++at;
+      continue;
+    }
+    if (!client.regions.empty()) {
+      LogWarning("client " + at->first + " of the resource manager is gone: its " +
+                 std::to_string(client.regions.size()) + " regions have no owner any more");
+    }
+    for (const RegionId id : client.regions) lending_->End(lending_->Find(id.value()));
+    at = rm.clients.erase(at);
+  }
+  return next;
+}
+
+void ResourceManager::TakeOver() {
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    for (const auto& [slot, region] : stock->client_regions().all()) {
+      const pool::Pool::ClientCut& cut = region->cut.client;
+      if (!region->owned() || cut.road != layout::RegionRoad::kResourceManager) continue;
+      RmClients::Client& client = core_->rm_clients.clients[ClientIdOf(cut)];
+      client.gone_since_ns = core_->now_ns;
+      client.regions.insert(region->cut.id);
+      Remember(&client, {RmClients::Kind::kAlloc, cut.request_id, region->cut.length_bytes, 0,
+                         Handed({stock.get(), region.get()}, region->cut.length_bytes)});
+    }
+  }
+}
+
+// An id that comes again on another connection while the first is open is another process's that
+// has the same name: counting from 1 like the first.
+const RmClients::Answered* ResourceManager::Repeated(const RmClients::Client& client,
+                                                     RmClients::Kind kind, uint64_t request_id,
+                                                     uint64_t subject,
+                                                     ConnectionId connection) const {
+  for (const Answered& answered : client.answered) {
+    if (answered.kind != kind || answered.request_id != request_id) continue;
+    if (answered.subject != subject) continue;
+    if (answered.connection == 0 || answered.connection == connection) return &answered;
+  }
+  return nullptr;
+}
+
+RmReply ResourceManager::Remember(RmClients::Client* client, Answered answered) {
+  client->answered.push_front(std::move(answered));
+  if (client->answered.size() > RmClients::kAnsweredMax) client->answered.pop_back();
+  return client->answered.front().reply;
+}
+
+RmReply ResourceManager::Alloc(ConnectionId connection, const compat::RmAllocRequest& request) {
+  if (request.client_id.empty()) {
+    return Refused(RmStatus::kInvalid, "an allocation needs its client's id");
+  }
+  RmClients::Client& client = core_->rm_clients.clients.find(request.client_id)->second;
+  const uint64_t subject = SubjectOf(request.size_bytes);
+  const Answered* const before =
+      Repeated(client, RmClients::Kind::kAlloc, request.request_id, subject, connection);
+  if (before != nullptr) return before->reply;
+  return Remember(&client, {RmClients::Kind::kAlloc, request.request_id, subject, connection,
+                            AllocNew(&client, request)});
+}
+
+RmReply ResourceManager::AllocNew(RmClients::Client* client,
+                                  const compat::RmAllocRequest& request) {
+  Stock* only = nullptr;
+  if (!request.path.empty()) {
+    for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+      if (stock->pool().name() == request.path) only = stock.get();
+    }
+    if (only == nullptr) return compat::RmAllocReply{.status = RmStatus::kNoEntry};
+  }
+  const Result<Lending::Lent> lent =
+      lending_->Request(request.size_bytes, Cut(request.client_id, request.request_id), only);
+  if (lent.ok()) {
+    client->regions.insert(lent->region->cut.id);
+    return Handed(*lent, request.size_bytes);
+  }
+  const bool full = lent.status().code() == StatusCode::kResourceExhausted;
+  LogWarning("client " + std::string(request.client_id) +
+             " gets no region: " + std::string(lent.status().message()));
+  return compat::RmAllocReply{.status = full ? RmStatus::kNoMemory : RmStatus::kInvalid};
+}
+
+compat::RmAllocReply ResourceManager::Handed(const Lending::Lent& lent,
+                                             uint64_t requested_bytes) const {
+  const pool::Pool::ClientRegion& cut = lent.region->cut;
+  return {.handle = MakeHandle(*core_, cut.id, cut.offset_bytes, cut.length_bytes),
+          .requested_bytes = requested_bytes,
+          .path = lent.stock->pool().name()};
+}
+
+RmReply ResourceManager::Free(ConnectionId connection, const compat::RmFreeRequest& request) {
+  if (!Genuine(*core_, request.handle)) return Refused(RmStatus::kAccess, "invalid auth token");
+  if (request.client_id.empty()) {
+    return Refused(RmStatus::kInvalid, "freeing needs the client's id");
+  }
+  RmClients::Client& client = core_->rm_clients.clients.find(request.client_id)->second;
+  const uint64_t subject = request.handle.region_id;
+  const Answered* const before =
+      Repeated(client, RmClients::Kind::kFree, request.request_id, subject, connection);
+  if (before != nullptr) return before->reply;
+  return Remember(&client, {RmClients::Kind::kFree, request.request_id, subject, connection,
+                            FreeNew(&client, request)});
+}
+
+RmReply ResourceManager::FreeNew(RmClients::Client* client, const compat::RmFreeRequest& request) {
+  const RegionId id(static_cast<uint32_t>(request.handle.region_id));  // genuine, so 31 bits
+  if (client->regions.erase(id) > 0) {
+    lending_->End(lending_->Find(id.value()));
+    return compat::RmFreeReply{RmStatus::kOk};
+  }
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    pool::Pool::Place place;
+    if (!stock->pool().FindRegion(id, &place)) continue;
+    const ClientRegions::Region* const region = stock->client_regions().ById(id);
+    // Freed before, while its keys keep it.
+    if (region != nullptr && !region->owned()) return compat::RmFreeReply{RmStatus::kOk};
+    return Refused(RmStatus::kAccess, "the region is not that client's");
+  }
+  // It was handed out, and is gone: freed before.
+  return compat::RmFreeReply{RmStatus::kOk};
+}
+
+RmReply ResourceManager::Stats() const {
+  compat::RmStatsReply reply;
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    const pool::Pool::Usage usage = stock->pool().usage();
+    reply.pools.push_back({.path = stock->pool().name(),
+                           .type = compat::RmPoolType::kFsDax,
+                           .total_bytes = usage.pool_bytes,
+                           .free_bytes = usage.free_bytes,
+                           .align_bytes = layout::kUnitBytes});
+  }
+  return reply;
+}
+
+RmReply ResourceManager::Access(const compat::RmAccessRequest& request) const {
+  if (!Genuine(*core_, request.handle)) return Refused(RmStatus::kAccess, "invalid auth token");
+  const RegionId id(static_cast<uint32_t>(request.handle.region_id));
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    pool::Pool::Place place;
+    if (!stock->pool().FindRegion(id, &place)) continue;
+    return compat::RmAccessReply{.path = stock->pool().name(),
+                                 .offset_bytes = place.offset_bytes,
+                                 .length_bytes = place.length_bytes};
+  }
+  return Refused(RmStatus::kNoEntry, "the region is gone");
+}
+
+}  // namespace maru::engine

@@ -1,0 +1,53 @@
+// The meaning of each request of upstream's resource-manager protocol
+// (docs/formats/upstream_resource_manager.md): regions lent to the clients that ask here, and where
+// the bytes of any region lie.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "engine/core.h"
+#include "engine/lending.h"
+#include "wire/compat/resource_manager.h"
+
+namespace maru::engine {
+
+class ResourceManager {
+ public:
+  // An id has to fit into a region's record: twice 63 bytes.
+  static constexpr size_t kClientIdBytesMax = 2 * (layout::kLabelBytes - 1);
+
+  ResourceManager(Core* core, Lending* lending) : core_(core), lending_(lending) {}
+
+  // A connection is bound to the first client id that it tells. REQUIRES: connection is not 0.
+  wire::compat::RmReply Answer(ConnectionId connection, const wire::compat::RmRequest& request);
+  void Disconnected(ConnectionId connection);
+  // Regions of clients that were gone for options.rm_gone_ns have no owner any more. Returns when
+  // the next client's time is over, 0: none is gone.
+  uint64_t EndGone();
+  // At the start of a server: clients that have regions are gone from now on.
+  void TakeOver();
+
+ private:
+  using Answered = RmClients::Answered;
+
+  // Error text; empty: bound.
+  std::string Bind(ConnectionId connection, std::string_view client_id);
+  const Answered* Repeated(const RmClients::Client& client, RmClients::Kind kind,
+                           uint64_t request_id, uint64_t subject, ConnectionId connection) const;
+  static wire::compat::RmReply Remember(RmClients::Client* client, Answered answered);
+  wire::compat::RmReply Alloc(ConnectionId connection, const wire::compat::RmAllocRequest& request);
+  wire::compat::RmReply AllocNew(RmClients::Client* client,
+                                 const wire::compat::RmAllocRequest& request);
+  wire::compat::RmReply Free(ConnectionId connection, const wire::compat::RmFreeRequest& request);
+  wire::compat::RmReply FreeNew(RmClients::Client* client,
+                                const wire::compat::RmFreeRequest& request);
+  wire::compat::RmReply Stats() const;
+  wire::compat::RmReply Access(const wire::compat::RmAccessRequest& request) const;
+  wire::compat::RmAllocReply Handed(const Lending::Lent& lent, uint64_t requested_bytes) const;
+
+  Core* core_;
+  Lending* lending_;
+};
+
+}  // namespace maru::engine

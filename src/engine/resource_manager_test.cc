@@ -1,0 +1,203 @@
+// Upstream's resource manager: regions lent, repeated requests, tokens, clients that go.
+#include "engine/resource_manager.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "engine/test_upstream.h"
+
+namespace maru::engine {
+namespace {
+
+using compat::RmStatus;
+
+constexpr uint64_t kSecondNs = 1'000'000'000;
+
+class ResourceManagerTest : public testing::Test {
+ protected:
+  ~ResourceManagerTest() override { EXPECT_EQ(Offenders(host_.engine()), ""); }
+  uint64_t Lent() {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < host_.pools(); ++i) bytes += host_.pool(i).usage().client_cut_bytes;
+    return bytes;
+  }
+  uint64_t Wait(uint64_t by_ns) {
+    host_.Advance(by_ns);
+    return host_.Tick();
+  }
+
+  TestEngine host_{{.pools = {64 * kMiB, 64 * kMiB}, .engine = {.handle_key = {std::byte{7}}}}};
+};
+
+TEST_F(ResourceManagerTest, ARegionIsLentMappedAndFreed) {
+  RmTestClient client(&host_, "node:1", 1), reader(&host_, "node:2", 2);
+  const auto lent = client.Alloc(3 * kMiB, 1);
+  ASSERT_EQ(lent.status, RmStatus::kOk);
+  EXPECT_EQ(lent.handle.length_bytes, 4 * kMiB);
+  EXPECT_EQ(lent.requested_bytes, 3 * kMiB);
+  EXPECT_EQ(lent.path, "pool0");
+  const auto access = reader.Access(lent.handle);
+  EXPECT_EQ(access.status, RmStatus::kOk);
+  EXPECT_EQ(access.path, "pool0");
+  EXPECT_EQ(access.offset_bytes, lent.handle.offset_bytes);
+  EXPECT_EQ(access.length_bytes, 4 * kMiB);
+  EXPECT_EQ(client.Free(lent.handle, 2), RmStatus::kOk);
+  EXPECT_EQ(Lent(), 0u);
+  EXPECT_EQ(reader.Error(compat::RmAccessRequest{lent.handle, "node:2"}), RmStatus::kNoEntry);
+  EXPECT_EQ(client.Free(lent.handle, 3), RmStatus::kOk);  // freed before
+}
+
+TEST_F(ResourceManagerTest, RefusalsHaveTheirNumbers) {
+  RmTestClient client(&host_, "node:1", 1);
+  EXPECT_EQ(client.Alloc(kMiB, 1, "/dev/dax9.9").status, RmStatus::kNoEntry);
+  EXPECT_EQ(client.Alloc(uint64_t{1} << 50, 2).status, RmStatus::kInvalid);
+  EXPECT_EQ(client.Alloc(0, 3).status, RmStatus::kInvalid);
+  EXPECT_EQ(client.Alloc(62 * kMiB, 4).status, RmStatus::kNoMemory);
+  EXPECT_EQ(client.Alloc(kMiB, 5, "pool1").path, "pool1");
+  const auto lent = client.Alloc(kMiB, 6);
+  compat::Handle forged = lent.handle;
+  forged.auth_token ^= 1;
+  EXPECT_EQ(client.Error(compat::RmFreeRequest{forged, "node:1", 7}), RmStatus::kAccess);
+  EXPECT_EQ(client.Error(compat::RmAccessRequest{forged, "node:1"}), RmStatus::kAccess);
+  forged = lent.handle;
+  ++forged.region_id;
+  EXPECT_EQ(client.Error(compat::RmAccessRequest{forged, "node:1"}), RmStatus::kAccess);
+  forged = lent.handle;
+  forged.length_bytes *= 2;
+  EXPECT_EQ(client.Error(compat::RmAccessRequest{forged, "node:1"}), RmStatus::kAccess);
+  // Another client's, and what a lookup told of a region of pages.
+  RmTestClient other(&host_, "node:2", 2);
+  EXPECT_EQ(other.Error(compat::RmFreeRequest{lent.handle, "node:2", 1}), RmStatus::kAccess);
+  TestClient ours(&host_);
+  ours.Put("key");
+  const auto told = UpstreamClient(&host_, "a").Lookup("key")->handle;
+  EXPECT_EQ(other.Access(told).status, RmStatus::kOk);
+  EXPECT_EQ(other.Error(compat::RmFreeRequest{told, "node:2", 2}), RmStatus::kAccess);
+  EXPECT_EQ(Lent(), 4 * kMiB);
+}
+
+TEST_F(ResourceManagerTest, AConnectionIsBoundToItsFirstClientId) {
+  RmTestClient client(&host_, "node:1", 1), impostor(&host_, "node:2", 1);
+  client.Alloc(kMiB, 1);
+  EXPECT_EQ(impostor.Error(compat::RmAllocRequest{kMiB, "", "node:2", 1}), RmStatus::kInvalid);
+  EXPECT_EQ(Lent(), 2 * kMiB);
+  RmTestClient nameless(&host_, "", 3);
+  EXPECT_EQ(nameless.Error(compat::RmAllocRequest{kMiB, "", "", 1}), RmStatus::kInvalid);
+  const std::string long_id(127, 'x');
+  EXPECT_EQ(nameless.Error(compat::RmAllocRequest{kMiB, "", long_id, 1}), RmStatus::kInvalid);
+}
+
+TEST_F(ResourceManagerTest, ARepeatedRequestIsAnsweredAsTheFirstTime) {
+  RmTestClient client(&host_, "node:1", 1);
+  const auto first = client.Alloc(kMiB, 1);
+  EXPECT_EQ(client.Alloc(kMiB, 1).handle, first.handle);
+  EXPECT_EQ(Lent(), 2 * kMiB);
+  const auto second = client.Alloc(kMiB, 2);
+  EXPECT_NE(second.handle, first.handle);
+  EXPECT_EQ(client.Free(first.handle, 3), RmStatus::kOk);
+  EXPECT_EQ(client.Free(first.handle, 3), RmStatus::kOk);
+  EXPECT_EQ(client.Alloc(kMiB, 1).handle, first.handle);  // a late one makes no new region
+  EXPECT_EQ(Lent(), 2 * kMiB);
+  // Another size is another request: the counting began anew.
+  EXPECT_NE(client.Alloc(10 * kMiB, 2).handle, second.handle);
+  // After a reconnect.
+  client.Disconnect();
+  RmTestClient again(&host_, "node:1", 2);
+  EXPECT_EQ(again.Alloc(kMiB, 2).handle, second.handle);
+  // Another process of that name, while the first is connected.
+  RmTestClient twin(&host_, "node:1", 3);
+  again.Alloc(kMiB, 7);
+  EXPECT_NE(twin.Alloc(kMiB, 7).handle, again.Alloc(kMiB, 7).handle);
+}
+
+TEST_F(ResourceManagerTest, AClientThatIsGoneForLongLosesItsRegions) {
+  RmTestClient client(&host_, "node:1", 1), second(&host_, "node:1", 2);
+  client.Alloc(kMiB, 1);
+  second.Access(client.Alloc(kMiB, 1).handle);
+  client.Disconnect();
+  Wait(60 * kSecondNs);
+  EXPECT_EQ(Lent(), 2 * kMiB);  // it has another connection
+  second.Disconnect();
+  const uint64_t next_ns = Wait(29 * kSecondNs);
+  EXPECT_EQ(next_ns, host_.now_ns() + kSecondNs);
+  RmTestClient back(&host_, "node:1", 3);
+  const auto handle = back.Alloc(kMiB, 1).handle;
+  Wait(60 * kSecondNs);
+  EXPECT_EQ(Lent(), 2 * kMiB);
+  back.Disconnect();
+  Wait(30 * kSecondNs);
+  EXPECT_EQ(Lent(), 0u);
+  // Its counting begins anew.
+  RmTestClient anew(&host_, "node:1", 4);
+  EXPECT_NE(anew.Alloc(kMiB, 1).handle, handle);
+}
+
+TEST_F(ResourceManagerTest, ARegionWithKeysOutlivesItsClient) {
+  RmTestClient client(&host_, "node:1", 1);
+  UpstreamClient a(&host_, "a");
+  const auto lent = client.Alloc(kMiB, 1);
+  ASSERT_TRUE(a.Register("key", lent.handle.region_id, 0));
+  EXPECT_EQ(client.Free(lent.handle, 2), RmStatus::kOk);
+  EXPECT_EQ(client.Free(lent.handle, 3), RmStatus::kOk);
+  EXPECT_EQ(a.Lookup("key")->handle, lent.handle);
+  EXPECT_FALSE(a.Return(lent.handle.region_id));
+  EXPECT_EQ(Lent(), 2 * kMiB);
+  EXPECT_TRUE(a.Delete("key"));
+  EXPECT_EQ(Lent(), 0u);
+  // Regions of the resource manager are no instance's.
+  EXPECT_TRUE(a.List().empty());
+  EXPECT_EQ(a.Stats().allocations, 0u);
+}
+
+TEST_F(ResourceManagerTest, ANewServerKnowsClientsRequestsAndTokens) {
+  const std::string id = std::string(100, 'h') + ":6943";
+  RmTestClient client(&host_, id, 1);
+  const auto lent = client.Alloc(3 * kMiB, 41);
+  host_.Restart();
+  RmTestClient again(&host_, id, 1);
+  EXPECT_EQ(again.Access(lent.handle).offset_bytes, lent.handle.offset_bytes);
+  EXPECT_EQ(again.Alloc(3 * kMiB, 41).handle, lent.handle);
+  const auto more = again.Alloc(kMiB, 42);
+  EXPECT_EQ(Lent(), 6 * kMiB);
+  host_.Restart();
+  RmTestClient third(&host_, id, 5);
+  EXPECT_EQ(third.Free(more.handle, 43), RmStatus::kOk);
+  EXPECT_EQ(Lent(), 4 * kMiB);
+  host_.Restart();
+  Wait(29 * kSecondNs);
+  EXPECT_EQ(Lent(), 4 * kMiB);
+  Wait(kSecondNs);
+  EXPECT_EQ(Lent(), 0u);
+}
+
+TEST_F(ResourceManagerTest, StatsShowEachPool) {
+  RmTestClient client(&host_, "node:1", 1);
+  const auto before = client.Ask<compat::RmStatsReply>(compat::RmStatsRequest{});
+  ASSERT_EQ(before.pools.size(), 2u);
+  EXPECT_EQ(before.pools[1].path, "pool1");
+  EXPECT_EQ(before.pools[1].type, compat::RmPoolType::kFsDax);
+  EXPECT_EQ(before.pools[1].total_bytes, 64 * kMiB);
+  EXPECT_EQ(before.pools[1].align_bytes, 2 * kMiB);
+  client.Alloc(kMiB, 1, "pool1");
+  const auto after = client.Ask<compat::RmStatsReply>(compat::RmStatsRequest{});
+  EXPECT_EQ(after.pools[1].free_bytes, before.pools[1].free_bytes - 2 * kMiB);
+}
+
+TEST_F(ResourceManagerTest, WhatIsRememberedIsBounded) {
+  RmTestClient client(&host_, "node:1", 1);
+  const auto first = client.Alloc(kMiB, 1);
+  for (uint64_t i = 2; i < 2 + RmClients::kAnsweredMax; ++i) client.Free(first.handle, i);
+  EXPECT_NE(client.Alloc(kMiB, 1).handle, first.handle);
+  for (uint64_t i = 0; i < RmClients::kClientsMax - 1; ++i) {
+    RmTestClient other(&host_, "other:" + std::to_string(i), 100 + i);
+    EXPECT_EQ(other.Access(client.Alloc(kMiB, 500).handle).status, RmStatus::kOk);
+  }
+  RmTestClient last(&host_, "last:1", 99'999);
+  EXPECT_EQ(last.Error(compat::RmAllocRequest{kMiB, "", "last:1", 1}), RmStatus::kInvalid);
+  RmTestClient(&host_, "other:7", 107).Disconnect();
+  EXPECT_EQ(last.Alloc(kMiB, 1).status, RmStatus::kOk);
+}
+
+}  // namespace
+}  // namespace maru::engine

@@ -1,0 +1,42 @@
+// Clients of the resource manager's protocol: told apart by their id, alive while any connection is
+// bound to it, and each with the requests that it was answered, so that a repeated one is answered
+// as the first time. Plain state; the rules are in resource_manager.h.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "base/ids.h"
+#include "engine/engine.h"
+#include "wire/compat/resource_manager.h"
+
+namespace maru::engine {
+
+struct RmClients {
+  static constexpr size_t kClientsMax = 4096;
+  static constexpr size_t kAnsweredMax = 128;  // of one client
+
+  enum class Kind : uint8_t { kAlloc, kFree };
+  struct Answered {
+    Kind kind = Kind::kAlloc;
+    uint64_t request_id = 0;
+    uint64_t subject = 0;         // bytes of the allocation, or region id: the same request has it
+    ConnectionId connection = 0;  // 0: closed since, or of an earlier server
+    wire::compat::RmReply reply;
+  };
+  struct Client {
+    uint64_t connections = 0;
+    uint64_t gone_since_ns = 0;     // while there are none
+    std::deque<Answered> answered;  // the newest in front
+    std::set<RegionId> regions;     // that it owns
+  };
+
+  std::map<std::string, Client, std::less<>> clients;
+  std::unordered_map<ConnectionId, std::string> bound;  // to a client's id
+};
+
+}  // namespace maru::engine

@@ -1,0 +1,51 @@
+#include "engine/stats_book.h"
+
+namespace maru::engine {
+
+namespace {
+
+constexpr std::string_view kAll = "_all", kOther = "_other";
+
+// The entry of that name, or the common one when there are `max` others.
+template <typename Value>
+Value& Place(std::map<std::string, Value, std::less<>>* places, std::string_view name, size_t max) {
+  const auto found = places->find(name);
+  if (found != places->end()) return found->second;
+  return (*places)[std::string(places->size() < max ? name : kOther)];
+}
+
+}  // namespace
+
+void StatsBook::AddTo(Operations* operations, const wire::compat::StatsEntry& entry) {
+  Operation& operation = Place(operations, entry.op_type, kOperationsMax);
+  ++operation.count;
+  operation.size_bytes += entry.size_bytes;
+  operation.latency_us += entry.latency_us;
+  ++Place(&operation.results, entry.result, kResultsMax);
+}
+
+void StatsBook::Add(const wire::compat::StatsEntry& entry) {
+  AddTo(&all_, entry);
+  if (entry.client_id.empty() || entry.client_id == kAll) return;
+  AddTo(&Place(&clients_, entry.client_id, kClientsMax), entry);
+}
+
+std::vector<wire::compat::ClientCounters> StatsBook::Show() const {
+  std::vector<wire::compat::ClientCounters> shown;
+  const auto show = [&shown](std::string_view name, const Operations& operations) {
+    wire::compat::ClientCounters& client = shown.emplace_back();
+    client.client_id = name;
+    for (const auto& [what, sums] : operations) {
+      client.operations.push_back({what,
+                                   sums.count,
+                                   sums.size_bytes,
+                                   sums.latency_us,
+                                   {sums.results.begin(), sums.results.end()}});
+    }
+  };
+  show(kAll, all_);
+  for (const auto& [name, operations] : clients_) show(name, operations);
+  return shown;
+}
+
+}  // namespace maru::engine
