@@ -43,13 +43,10 @@ Result<Pool::ClientRegion> Pool::CutForClient(uint64_t bytes, const ClientCut& c
   if (bytes == 0) return InvalidArgument("a region of 0 bytes");
   MARU_RETURN_IF_ERROR(CheckText("an instance id", client.instance_id));
   MARU_RETURN_IF_ERROR(CheckText("a lease id", client.lease_id));
-  const PoolRoom room = impl_->Room();
+  PoolRoom room = impl_->Room();
   const uint64_t units = bytes > layout::kPoolBytesMax ? room.units : AlignUp(bytes, kUnit) / kUnit;
-  const uint64_t cut = impl_->carver->table().BytesOf(RegionKind::kClientCut) + units * kUnit;
-  // Chunks of records come with the first keys.
-  const uint64_t keys = cut / kExtentBytesPlanned;
-  const uint64_t chunks = keys / layout::kRecordsPerChunk + 1;
-  const uint64_t kept = KeptUnits(room, room.pages() + keys) + chunks;
+  room.extents += units * kUnit / kExtentBytesPlanned;
+  const uint64_t kept = KeptUnits(room, room.pages());
   if (units > room.largest_run || units + kept > room.free_units) {
     return ResourceExhausted(Concat("pool ", impl_->name, " has no room for a region of ", bytes,
                                     " bytes: ", room.free_units * kUnit, " bytes are free, ",

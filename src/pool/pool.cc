@@ -56,6 +56,7 @@ PoolRoom Pool::Impl::Room() const {
   room.index_bytes = table.BytesOf(RegionKind::kIndex);
   room.lease_bytes = table.BytesOf(RegionKind::kLeases);
   room.record_chunks = table.BytesOf(RegionKind::kRecords) / kUnit;
+  room.extents = table.BytesOf(RegionKind::kClientCut) / kExtentBytesPlanned;
   for (const auto& [slot, region] : table.regions()) {
     if (region.kind != RegionKind::kPages) continue;
     room.runs.push_back({region.first_record.value(), region.page_count});
@@ -68,7 +69,7 @@ PoolRoom Pool::Impl::Room() const {
 // though there would be enough of them.
 RegionPlan Pool::Impl::WithRoomForIndex(const PoolRoom& room, RegionPlan plan,
                                         uint64_t page_bytes) {
-  const uint64_t table = IndexTableBytes(room.pages() + plan.page_count);
+  const uint64_t table = IndexTableBytes(room.pages() + room.extents + plan.page_count);
   uint64_t rooms = 2;
   for (const auto& [slot, region] : carver->table().regions()) {
     const bool holds = region.kind == RegionKind::kIndex && region.length_bytes >= table;

@@ -42,12 +42,14 @@ uint64_t IndexTableBytes(uint64_t keys) {
 }
 
 uint64_t KeptUnits(const PoolRoom& room, uint64_t pages) {
-  const uint64_t text = Less(UnitsFor(pages * kTextBytesKept), room.text_bytes / kUnit);
+  const uint64_t keys = pages + room.extents;
+  const uint64_t text = Less(UnitsFor(keys * kTextBytesKept), room.text_bytes / kUnit);
   // The sizes below a table's add up to its own, less the smallest.
-  const uint64_t table = IndexTableBytes(pages);
+  const uint64_t table = IndexTableBytes(keys);
   const uint64_t index = Less(3 * table - IndexTableBytes(0), room.index_bytes) / kUnit;
   const uint64_t lease_units = std::min(1 + room.units / 256, kLeaseUnitsMax);
-  return text + index + Less(lease_units, room.lease_bytes / kUnit);
+  const uint64_t records = UnitsFor(room.extents * layout::kRecordBytes);
+  return text + index + records + Less(lease_units, room.lease_bytes / kUnit);
 }
 
 uint64_t ChunksFor(const PoolRoom& room, uint64_t count) {

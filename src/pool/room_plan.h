@@ -35,6 +35,7 @@ struct PoolRoom {
   uint64_t record_chunks = 0;
   // Of all regions of pages, by first record.
   std::vector<RecordRun> runs;
+  uint64_t extents = 0;  // keys that client-cut regions are planned to have
   uint64_t pages() const;
 };
 
@@ -44,6 +45,7 @@ struct PoolRoom {
 //           of each smaller size on the way there
 //   leases  one unit, and one for each 256 units of the pool, at most 64: two blocks for each of 31
 //           clients
+//   the same for the extents, and their records
 // less what has been carved for them.
 uint64_t KeptUnits(const PoolRoom& room, uint64_t pages);
 // The size of the index table that holds so many keys.
