@@ -74,6 +74,9 @@ def main():
             sys.exit("shown beside the public names:\n" + "\n".join(foreign))
         needed = [line.split()[-1] for line in run("objdump", "-p", library).splitlines()
                   if "NEEDED" in line]
+        servers_own = [name for name in needed if name.startswith(("libzmq", "libsodium"))]
+        if servers_own:
+            sys.exit(f"{library.name} needs what only the server may: {' '.join(servers_own)}")
         print(f"{library.resolve().name} needs {' '.join(needed)}")
 
 
