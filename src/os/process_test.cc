@@ -1,6 +1,7 @@
 #include "os/process.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -140,6 +141,25 @@ TEST(Child, AnswersWithoutWaitingWhetherItRuns) {
   ASSERT_OK(child.Signal(SIGKILL));
   EXPECT_EQ(child.Wait()->signal, SIGKILL);
   EXPECT_EQ((*child.TryWait())->signal, SIGKILL);
+}
+
+TEST(Process, RaisesItsDescriptorLimitAsFarAsTheHardOneAndNeverLowersIt) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const auto now = [] {
+    rlimit limit{};
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+    return limit.rlim_cur;
+  };
+  const rlimit low{64, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  EXPECT_OK(RaiseDescriptorLimit(32));
+  EXPECT_EQ(now(), 64u);
+  EXPECT_OK(RaiseDescriptorLimit(128));
+  EXPECT_EQ(now(), 128u);
+  EXPECT_OK(RaiseDescriptorLimit(~std::uint64_t{0}));
+  EXPECT_EQ(now(), before.rlim_max);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST(Clock, GoesOn) {
