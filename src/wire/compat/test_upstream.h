@@ -16,38 +16,44 @@ namespace maru::wire::compat {
 
 using Bytes = std::vector<std::byte>;
 
+struct NamedTree;
+
 struct Tree {
   MsgpackItem item;
-  std::vector<std::pair<std::string, Tree>> pairs;
+  std::vector<NamedTree> pairs;
   std::vector<Tree> items;
 
-  bool Has(std::string_view name) const {
-    for (const auto& [key, value] : pairs) {
-      if (key == name) return true;
-    }
-    return false;
-  }
-  const Tree& At(std::string_view name) const {
-    for (const auto& [key, value] : pairs) {
-      if (key == name) return value;
-    }
-    ADD_FAILURE() << "no field " << name;
-    static const Tree kNone;
-    return kNone;
-  }
-  uint64_t Number(std::string_view name) const {
-    EXPECT_EQ(At(name).item.kind, MsgpackKind::kUnsigned) << name;
-    return At(name).item.number;
-  }
-  bool Bool(std::string_view name) const {
-    EXPECT_EQ(At(name).item.kind, MsgpackKind::kBool) << name;
-    return At(name).item.number == 1;
-  }
-  std::string Text(std::string_view name) const {
-    EXPECT_EQ(At(name).item.kind, MsgpackKind::kText) << name;
-    return std::string(At(name).item.text);
-  }
+  const Tree& At(std::string_view name) const;
+  uint64_t Number(std::string_view name) const;
+  bool Bool(std::string_view name) const;
+  std::string Text(std::string_view name) const;
 };
+
+struct NamedTree {
+  std::string name;
+  Tree value;
+};
+
+inline const Tree& Tree::At(std::string_view name) const {
+  for (const NamedTree& pair : pairs) {
+    if (pair.name == name) return pair.value;
+  }
+  ADD_FAILURE() << "no field " << name;
+  static const Tree kNone;
+  return kNone;
+}
+inline uint64_t Tree::Number(std::string_view name) const {
+  EXPECT_EQ(At(name).item.kind, MsgpackKind::kUnsigned) << name;
+  return At(name).item.number;
+}
+inline bool Tree::Bool(std::string_view name) const {
+  EXPECT_EQ(At(name).item.kind, MsgpackKind::kBool) << name;
+  return At(name).item.number == 1;
+}
+inline std::string Tree::Text(std::string_view name) const {
+  EXPECT_EQ(At(name).item.kind, MsgpackKind::kText) << name;
+  return std::string(At(name).item.text);
+}
 
 inline Tree ReadTree(MsgpackReader& reader) {
   Tree tree;
@@ -58,7 +64,7 @@ inline Tree ReadTree(MsgpackReader& reader) {
       MsgpackItem key;
       EXPECT_TRUE(reader.Next(&key)) << reader.error();
       std::string name(key.text);
-      tree.pairs.emplace_back(std::move(name), ReadTree(reader));
+      tree.pairs.push_back({std::move(name), ReadTree(reader)});
     }
   } else if (tree.item.kind == MsgpackKind::kArray) {
     for (uint64_t i = 0; i < tree.item.number; ++i) tree.items.push_back(ReadTree(reader));
