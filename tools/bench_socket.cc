@@ -64,12 +64,6 @@ Status Time(Samples* samples, const Call& call) {
   return status;
 }
 
-Status CheckAll(const Result<std::vector<bool>>& stored) {
-  if (!stored.ok()) return stored.status();
-  const bool all = std::find(stored->begin(), stored->end(), false) == stored->end();
-  return all ? OkStatus() : ResourceExhausted("a key was not stored");
-}
-
 // The operations, of one client. Each call of a function is one round of `count` operations.
 class Operations {
  public:
@@ -86,11 +80,7 @@ class Operations {
   Status Store(uint64_t count, Samples* stores, Samples* deletes) {
     for (uint64_t i = 0; i < count; ++i) {
       const std::string_view key = texts_[0].Of(kFirstKey + i);
-      MARU_RETURN_IF_ERROR(Time(stores, [&]() -> Status {
-        MARU_ASSIGN_OR_RETURN(Page page, client_->Alloc(page_bytes_));
-        MARU_ASSIGN_OR_RETURN(const bool stored, client_->Store(key, std::move(page)));
-        return stored ? OkStatus() : ResourceExhausted("a key was not stored");
-      }));
+      MARU_RETURN_IF_ERROR(Time(stores, [&] { return StoreOne(key); }));
       MARU_RETURN_IF_ERROR(Time(deletes, [&] { return client_->Delete(key).status(); }));
     }
     return OkStatus();
@@ -103,32 +93,44 @@ class Operations {
       for (uint64_t k = 0; k < kStoreBatch; ++k) {
         keys[k] = texts_[k].Of(kFirstKey + i * kStoreBatch + k);
       }
-      MARU_RETURN_IF_ERROR(Time(stores, [&]() -> Status {
-        for (Page& page : pages) {
-          MARU_ASSIGN_OR_RETURN(page, client_->Alloc(page_bytes_));
-        }
-        return CheckAll(client_->BatchStore(keys, pages));
-      }));
+      MARU_RETURN_IF_ERROR(Time(stores, [&] { return StoreAll(keys, pages); }));
       MARU_RETURN_IF_ERROR(Time(deletes, [&] { return client_->BatchDelete(keys).status(); }));
     }
     return OkStatus();
   }
 
  private:
+  Status StoreOne(std::string_view key) {
+    MARU_ASSIGN_OR_RETURN(Page page, client_->Alloc(page_bytes_));
+    MARU_ASSIGN_OR_RETURN(const bool stored, client_->Store(key, std::move(page)));
+    return stored ? OkStatus() : ResourceExhausted("a key was not stored");
+  }
+  Status StoreAll(std::span<const std::string_view> keys, std::span<Page> pages) {
+    for (Page& page : pages) {
+      MARU_ASSIGN_OR_RETURN(page, client_->Alloc(page_bytes_));
+    }
+    MARU_ASSIGN_OR_RETURN(const std::vector<bool> stored, client_->BatchStore(keys, pages));
+    const bool all = std::find(stored.begin(), stored.end(), false) == stored.end();
+    return all ? OkStatus() : ResourceExhausted("a key was not stored");
+  }
+
   Client* const client_;
   const uint64_t page_bytes_;
   std::array<BenchKey, kStoreBatch> texts_;
 };
+
+Status RoundTrip(os::SeqpacketSocket& socket, std::span<const std::byte> request,
+                 std::span<std::byte> reply) {
+  MARU_RETURN_IF_ERROR(socket.Send(request));
+  return socket.Receive(reply).status();
+}
 
 Status EchoRound(BenchWorker& echo, const FrameSizes& sizes, uint64_t count, Samples* samples) {
   MARU_RETURN_IF_ERROR(echo.Order("echo " + std::to_string(sizes.reply)));
   const std::vector<std::byte> request(sizes.request);
   std::vector<std::byte> reply(sizes.reply);
   for (uint64_t i = 0; i < count; ++i) {
-    MARU_RETURN_IF_ERROR(Time(samples, [&]() -> Status {
-      MARU_RETURN_IF_ERROR(echo.socket().Send(request));
-      return echo.socket().Receive(reply).status();
-    }));
+    MARU_RETURN_IF_ERROR(Time(samples, [&] { return RoundTrip(echo.socket(), request, reply); }));
   }
   const std::byte end{1};
   return echo.socket().Send({&end, 1});
