@@ -76,7 +76,7 @@ class Bench {
     options.pages = static_cast<uint32_t>(key_count);
     options.page_bytes = kPageBytes;
     options.text_bytes_each = kTextBytesEach;
-    options.index_log2 = layout::kIndexEntriesLog2Min;
+    options.index_log2 = layout::kIndexEntriesLog2Unit;
     while ((uint64_t{1} << options.index_log2) < 2 * key_count) ++options.index_log2;
     const uint64_t bytes =
         AlignUp(key_count * (sizeof(layout::PageRecord) + kTextBytesEach + kPageBytes) +

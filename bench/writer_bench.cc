@@ -178,7 +178,7 @@ class Bench {
 
  private:
   void Open() {
-    auto opened = Writer::Open(pool_.base(), pool_.bytes(), &pool_, &summary_);
+    auto opened = Writer::Open(pool_.base(), pool_.bytes(), &pool_, &summary_, {});
     MARU_CHECK_OK(opened.status());
     writer_ = std::move(*opened);
   }

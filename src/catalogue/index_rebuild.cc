@@ -51,12 +51,11 @@ Status IndexWriter::HoldNamedTables() {
 
 Status IndexWriter::BeginRebuild(uint64_t keys) {
   IndexRooms::Contents contents = IndexRooms::Contents::kUnknown;
-  constexpr uint64_t kCapacityMin = uint64_t{1} << layout::kIndexEntriesLog2Min;
-  uint64_t capacity = kCapacityMin;
+  uint64_t capacity = capacity_min_;
   while (keys > capacity / 8 * 5) capacity *= 2;
   Result<Named> taken = TakeTable(capacity, &contents);
   // A full pool: a table that is filled further is better than none.
-  const bool half_does = capacity > kCapacityMin && keys <= capacity / 16 * 7;
+  const bool half_does = capacity > capacity_min_ && keys <= capacity / 16 * 7;
   if (!taken.ok() && half_does) taken = TakeTable(capacity / 2, &contents);
   if (!taken.ok() && held_[0].number != TableWord::kNone) {
     // Only the tables that readers may be probing are left. They are told that there is none: they

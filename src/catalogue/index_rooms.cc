@@ -1,7 +1,9 @@
 #include "catalogue/index_rooms.h"
 
+#include "base/bytes.h"
 #include "base/check.h"
 #include "catalogue/publication_points.h"
+#include "layout/geometry.h"
 
 namespace maru::catalogue {
 
@@ -34,9 +36,10 @@ Result<IndexRooms::Room> IndexRooms::Take(uint64_t length_bytes) {
     best->spare = false;
     return best->room;
   }
+  const uint64_t units_bytes = AlignUp(length_bytes, layout::kUnitBytes);
   MARU_ASSIGN_OR_RETURN(const SpaceSource::Room carved,
-                        space_->Carve(layout::RegionKind::kIndex, length_bytes));
-  MARU_CHECK_EQ(carved.length_bytes, length_bytes);
+                        space_->Carve(layout::RegionKind::kIndex, units_bytes));
+  MARU_CHECK_EQ(carved.length_bytes, units_bytes);
   Add(carved.offset_bytes, carved.length_bytes);
   Entry& added = rooms_.back();
   added.spare = false;

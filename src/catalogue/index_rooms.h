@@ -28,7 +28,7 @@ class IndexRooms {
   void Add(uint64_t offset_bytes, uint64_t length_bytes);
   // A room that starts there, or nothing (length 0).
   Room At(uint64_t offset_bytes) const;
-  // Takes the smallest spare room that is long enough, else carves one.
+  // Takes the smallest spare room that is long enough, else carves one of whole units.
   Result<Room> Take(uint64_t length_bytes);
   // Takes the room at an offset out of the spare ones. REQUIRES: it is spare.
   void Hold(uint64_t offset_bytes);

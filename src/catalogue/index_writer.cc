@@ -16,7 +16,6 @@ using layout::TableWord;
 
 namespace {
 
-constexpr uint64_t kCapacityMin = uint64_t{1} << layout::kIndexEntriesLog2Min;
 constexpr uint64_t kCapacityMax = uint64_t{1} << layout::kIndexEntriesLog2Max;
 
 // So many slots filled, with entries and tombstones: the next table is prepared.
@@ -29,13 +28,20 @@ constexpr uint64_t FilledMax(uint64_t capacity) { return capacity / 16 * 15; }
 // A next table is at most 5/8 full of entries, so that it takes capacity / 8 inserts before its own
 // successor is prepared: more than the inserts that move its predecessor's slots.
 constexpr uint64_t CapacityFor(uint64_t entries, uint64_t at_least) {
-  uint64_t capacity = std::max(at_least, kCapacityMin);
+  uint64_t capacity = at_least;
   while (capacity < kCapacityMax && entries > capacity / 8 * 5) capacity *= 2;
   return capacity;
 }
 static_assert(1.0 / IndexWriter::kMoveSlotsPerInsert < 1.0 / 8);
 
 }  // namespace
+
+IndexWriter::IndexWriter(PoolMemory* memory, SpaceSource* space, uint32_t entries_log2_min)
+    : memory_(memory), capacity_min_(uint64_t{1} << entries_log2_min), rooms_(space) {
+  MARU_CHECK(entries_log2_min >= layout::kIndexEntriesLog2Min &&
+             entries_log2_min <= layout::kIndexEntriesLog2Max)
+      << entries_log2_min;
+}
 
 uint8_t IndexWriter::FreeNumber() const {
   for (uint8_t number = 0; number < layout::kIndexTables; ++number) {

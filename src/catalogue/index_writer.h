@@ -35,8 +35,9 @@ class IndexWriter {
   // A table word's sequence at which it is damaged: more than any pool's life has stores.
   static constexpr uint64_t kSequenceMax = uint64_t{1} << 47;
 
-  // REQUIRES: both outlive this.
-  IndexWriter(PoolMemory* memory, SpaceSource* space) : memory_(memory), rooms_(space) {}
+  // No table has fewer than 2^entries_log2_min entries. REQUIRES: memory and space outlive this;
+  // kIndexEntriesLog2Min <= entries_log2_min <= kIndexEntriesLog2Max.
+  IndexWriter(PoolMemory* memory, SpaceSource* space, uint32_t entries_log2_min);
 
   // --- Recovery. Add for every index region; Begin; Insert for each key; Publish.
   void AddRoom(uint64_t offset_bytes, uint64_t length_bytes) {
@@ -103,6 +104,7 @@ class IndexWriter {
   void FinishMoving();
 
   PoolMemory* memory_;
+  const uint64_t capacity_min_;
   IndexRooms rooms_;
   Named current_, old_, next_;
   uint64_t cleared_ = 0;   // of next_: slots below it are empty

@@ -16,17 +16,18 @@
 namespace maru::catalogue {
 namespace {
 
-constexpr uint64_t kSmallest = uint64_t{1} << layout::kIndexEntriesLog2Min;
+constexpr uint64_t kSmallest = uint64_t{1} << layout::kIndexEntriesLog2Unit;
 
 // An index over records that have a hash and nothing else.
 class Rig {
  public:
-  Rig(uint64_t pool_bytes, uint32_t records)
+  Rig(uint64_t pool_bytes, uint32_t records,
+      uint32_t entries_log2_min = layout::kIndexEntriesLog2Unit)
       : room_(pool_bytes),
         pool_({.pool_bytes = pool_bytes, .memory = room_.data()}),
         memory_(pool_.base(), pool_.bytes()),
         runs_(&memory_, &pool_),
-        index_(&memory_, &pool_) {
+        index_(&memory_, &pool_, entries_log2_min) {
     MARU_CHECK_OK(runs_.Allocate(records).status());
     for (uint32_t i = 1; i <= records; ++i) {
       // Odd multipliers: distinct numbers have distinct hashes.
@@ -108,6 +109,20 @@ TEST(IndexWriter, GrowsWhileEveryEntryStaysReachable) {
   EXPECT_EQ(rig.word().old_table(), layout::TableWord::kNone);
   EXPECT_EQ(rig.index().current().entries(), kKeys);
   EXPECT_EQ(rig.Audit(), "");
+}
+
+TEST(IndexWriter, SmallTablesGrowInRoomsOfWholeUnits) {
+  constexpr uint32_t kKeys = 1'000;
+  Rig rig(32ull << 20, kKeys, layout::kIndexEntriesLog2Min);
+  EXPECT_EQ(rig.index().current().capacity(), 16u);
+  for (uint32_t i = 1; i <= kKeys; ++i) {
+    ASSERT_TRUE(rig.Insert(i).ok());
+    for (uint32_t k = 1; k <= i; ++k) ASSERT_TRUE(rig.Has(k)) << k << " of " << i;
+    ASSERT_EQ(rig.Audit(), "") << i;
+  }
+  EXPECT_EQ(rig.index().current().capacity(), 2048u);
+  // Every table but the first finds room in those that were carved for two of them.
+  EXPECT_EQ(rig.index().bytes(), 2 * layout::kUnitBytes);
 }
 
 TEST(IndexWriter, RemovalsFindTheirEntryInEitherTable) {

@@ -26,7 +26,7 @@ class TestCatalogue {
     uint32_t pages = 64;
     uint64_t page_bytes = 4096;
     uint64_t text_bytes_each = 512;  // room for the text of each page's key
-    uint8_t index_log2 = layout::kIndexEntriesLog2Min;
+    uint8_t index_log2 = layout::kIndexEntriesLog2Unit;
     uint8_t tables = 1;  // numbers 0 .. tables - 1; 0 is current
     uint16_t clients = 1;
     uint32_t slot_blocks_each = 1;  // lease blocks beside the header

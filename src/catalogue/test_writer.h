@@ -50,7 +50,7 @@ class TestWriter {
   Status TryOpen(Damage damage = Damage::kRefuse) {
     writer_.reset();
     summary_ = {};
-    auto opened = Writer::Open(pool_.base(), pool_.bytes(), &pool_, &summary_, damage);
+    auto opened = Writer::Open(pool_.base(), pool_.bytes(), &pool_, &summary_, {.damage = damage});
     if (!opened.ok()) return opened.status();
     writer_ = std::move(*opened);
     return OkStatus();

@@ -43,9 +43,9 @@ Writer::Writer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Writer::~Writer() = default;
 
 Result<std::unique_ptr<Writer>> Writer::Open(std::byte* base, uint64_t bytes, SpaceSource* space,
-                                             RecoverySummary* summary, Damage damage) {
-  auto impl = std::make_unique<Impl>(base, bytes, space);
-  Recovery recovery(&impl->memory, &impl->runs, &impl->text, &impl->index, damage);
+                                             RecoverySummary* summary, const Options& options) {
+  auto impl = std::make_unique<Impl>(base, bytes, space, options.index_entries_log2_min);
+  Recovery recovery(&impl->memory, &impl->runs, &impl->text, &impl->index, options.damage);
   MARU_RETURN_IF_ERROR(recovery.Run(summary));
   return std::unique_ptr<Writer>(new Writer(std::move(impl)));
 }

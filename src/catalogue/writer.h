@@ -17,6 +17,7 @@
 #include "catalogue/key.h"
 #include "catalogue/space.h"
 #include "catalogue/view.h"
+#include "layout/geometry.h"
 #include "layout/state_word.h"
 #include "maru/result.h"
 
@@ -48,9 +49,13 @@ class Writer {
   // no such room, the table word names no table meanwhile and readers ask the server.
   // DataLoss names the record, region slot, chunk or table that no server leaves behind;
   // ResourceExhausted: no room at all for an index.
+  struct Options {
+    Damage damage = Damage::kRefuse;
+    // log2 of the entries of the smallest index table, kIndexEntriesLog2Min to ...Max.
+    uint32_t index_entries_log2_min = layout::kIndexEntriesLog2Unit;
+  };
   static Result<std::unique_ptr<Writer>> Open(std::byte* base, uint64_t bytes, SpaceSource* space,
-                                              RecoverySummary* summary,
-                                              Damage damage = Damage::kRefuse);
+                                              RecoverySummary* summary, const Options& options);
   ~Writer();
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;

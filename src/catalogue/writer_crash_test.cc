@@ -298,7 +298,7 @@ class GrowthStory {
     for (uint32_t i = kRecovered; i < 200'000; ++i) test_.Delete(Record(i));
     test_.Reopen();
     test_.Reopen();
-    MARU_CHECK_EQ(test_->usage().index_capacity, uint64_t{1} << layout::kIndexEntriesLog2Min);
+    MARU_CHECK_EQ(test_->usage().index_capacity, uint64_t{1} << layout::kIndexEntriesLog2Unit);
     snapshot_ = std::make_unique<Snapshot>(&test_.pool());
   }
 

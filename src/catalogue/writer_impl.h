@@ -11,8 +11,11 @@ namespace maru::catalogue {
 
 class Writer::Impl {
  public:
-  Impl(std::byte* base, uint64_t bytes, SpaceSource* space)
-      : memory(base, bytes), runs(&memory, space), text(space), index(&memory, space) {}
+  Impl(std::byte* base, uint64_t bytes, SpaceSource* space, uint32_t index_entries_log2_min)
+      : memory(base, bytes),
+        runs(&memory, space),
+        text(space),
+        index(&memory, space, index_entries_log2_min) {}
 
   // REQUIRES: the record exists; CHECKed.
   layout::PageRecord& Page(RecordNumber record) const;

@@ -162,7 +162,7 @@ TEST(WriterAndReaders, AKeyThatStaysIsNeverMissed) {
   while (test->AdvanceGrowth()) {
     for (int i = 0; i < 20; ++i) churn.Step();
   }
-  EXPECT_EQ(test->usage().index_capacity, uint64_t{2} << layout::kIndexEntriesLog2Min);
+  EXPECT_EQ(test->usage().index_capacity, uint64_t{2} << layout::kIndexEntriesLog2Unit);
   restart();
   // Emptied, small again, and a restart in the middle of the next growth.
   for (uint32_t i = 0; i < kFilling; ++i) test.Delete(RecordNumber(filled.value() + i));

@@ -71,8 +71,11 @@ inline constexpr uint64_t kTextGranuleBytes = 8;
 inline constexpr uint64_t kTextSlabBytes = 128ull * 1024;
 
 // The index.
-inline constexpr uint32_t kIndexTables = 64;          // descriptors in the root
-inline constexpr uint32_t kIndexEntriesLog2Min = 18;  // 2 MiB
+inline constexpr uint32_t kIndexTables = 64;  // descriptors in the root
+// Tables of fewer entries than a unit holds are what simulations of growth use: every table has
+// whole units, so they save nothing, and no server makes them by itself.
+inline constexpr uint32_t kIndexEntriesLog2Min = 4;
+inline constexpr uint32_t kIndexEntriesLog2Unit = 18;  // 2 MiB
 inline constexpr uint32_t kIndexEntriesLog2Max = 33;
 
 // Lease areas: blocks of 32 KiB within lease regions; block 0 of each unit is its directory.

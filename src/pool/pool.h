@@ -13,6 +13,7 @@
 #include "catalogue/space.h"
 #include "catalogue/view.h"
 #include "catalogue/writer.h"
+#include "layout/geometry.h"
 #include "layout/superblock.h"
 #include "maru/result.h"
 #include "pool/backing.h"
@@ -22,6 +23,9 @@ namespace maru::pool {
 struct OpenOptions {
   uint64_t boot_id[2] = {0, 0};
   uint64_t epoch = 0;  // drawn by the caller, not 0
+  // log2 of the entries of the smallest index table. A simulation makes it small, so that a few
+  // keys are enough for the index to grow.
+  uint32_t index_entries_log2_min = layout::kIndexEntriesLog2Unit;
 };
 
 class Pool final : public catalogue::SpaceSource {

@@ -110,8 +110,10 @@ Status Pool::Recover(const OpenOptions& options) {
   MARU_ASSIGN_OR_RETURN(
       impl.leases, catalogue::LeaseAreas::Open(impl.backing->base(), impl.backing->bytes(), this));
   MARU_ASSIGN_OR_RETURN(
-      impl.writer, catalogue::Writer::Open(impl.backing->base(), impl.backing->bytes(), this,
-                                           &impl.recovery, lost ? Damage::kDrop : Damage::kRefuse));
+      impl.writer,
+      catalogue::Writer::Open(impl.backing->base(), impl.backing->bytes(), this, &impl.recovery,
+                              {.damage = lost ? Damage::kDrop : Damage::kRefuse,
+                               .index_entries_log2_min = options.index_entries_log2_min}));
   MARU_RETURN_IF_ERROR(impl.carver->Mend());
   if (lost) {
     impl.boot_loss = impl.recovery.dropped + impl.DropUnverified();

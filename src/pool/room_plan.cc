@@ -36,7 +36,7 @@ uint64_t PoolRoom::pages() const {
 
 uint64_t IndexTableBytes(uint64_t keys) {
   // The writer makes tables at most 5/8 full.
-  uint64_t entries = 1ull << layout::kIndexEntriesLog2Min;
+  uint64_t entries = 1ull << layout::kIndexEntriesLog2Unit;
   while (entries < 1ull << layout::kIndexEntriesLog2Max && keys > entries / 8 * 5) entries *= 2;
   return entries * sizeof(uint64_t);
 }
