@@ -171,4 +171,12 @@ LeaseAreas::Counts LeaseAreas::ReadCounts(ClientSlot slot) const {
   return counts;
 }
 
+void LeaseAreas::SetRecall(ClientSlot slot, uint64_t pages) {
+  MARU_CHECK_LT(slot.value(), layout::kClientSlots);
+  MARU_CHECK(!impl_->clients[slot.value()].blocks.empty()) << "client slot " << slot;
+  // Relaxed, with Leases::recall: a wish, by itself.
+  const_cast<layout::LeaseHeader&>(impl_->Header(slot))
+      .recall.store(pages, std::memory_order_relaxed);
+}
+
 }  // namespace maru::catalogue

@@ -79,6 +79,9 @@ class LeaseAreas {
     uint64_t leases = 0, pins = 0;
   };
   Counts ReadCounts(ClientSlot slot) const;
+  // How many pages the server wants back from the client; 0: none. REQUIRES: the slot is a
+  // client's.
+  void SetRecall(ClientSlot slot, uint64_t pages);
 
   // Bytes of the pool that lease regions take.
   uint64_t bytes() const;

@@ -40,6 +40,8 @@ class Leases::Impl {
   bool Pinned(RecordNumber record, Generation generation);
   void Touch(RecordNumber record);
   void Publish(const Counts& counts);
+  // Relaxed, with LeaseAreas::SetRecall: a wish, by itself.
+  uint64_t recall() const { return inert() ? 0 : header_->recall.load(std::memory_order_relaxed); }
   template <typename Visit>
   void ForEach(const Visit& visit);
 
@@ -304,6 +306,7 @@ bool Leases::Pinned(RecordNumber record, Generation generation) const {
 
 void Leases::Touch(RecordNumber record) { impl_->Touch(record); }
 void Leases::Publish(const Counts& counts) { impl_->Publish(counts); }
+uint64_t Leases::recall() const { return impl_->recall(); }
 
 uint32_t Leases::blocks() const {
   return static_cast<uint32_t>(impl_->slots().capacity() / layout::kLeaseSlotsPerBlock);

@@ -62,6 +62,8 @@ class Leases {
     uint64_t free_pages = 0, pending_pages = 0, held_pages = 0, last_request = 0;
   };
   void Publish(const Counts& counts);
+  // How many free pages the server would like to have back; 0: none.
+  uint64_t recall() const;
 
   // Blocks of slots added so far.
   uint32_t blocks() const;

@@ -446,6 +446,14 @@ TEST_F(LeasesTest, CountsArePublishedForTheAudit) {
   EXPECT_EQ(header.recall.load(), 0u);
 }
 
+TEST_F(LeasesTest, AWishOfTheServerIsRead) {
+  EXPECT_EQ(leases_->recall(), 0u);
+  catalogue_.Header(kClient)->recall.store(3);
+  EXPECT_EQ(leases_->recall(), 3u);
+  leases_->MakeInert();
+  EXPECT_EQ(leases_->recall(), 0u);
+}
+
 // --- Forked children.
 
 TEST_F(LeasesTest, AnInertOneTouchesNothing) {

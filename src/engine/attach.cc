@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/defect.h"
 #include "base/log.h"
 #include "catalogue/key.h"
 #include "layout/frame.h"
@@ -189,7 +190,9 @@ Status Attachment::GrowLeases(const Client& client, const wire::GrowLeasesReques
 void Attachment::Disconnected(Client* client) {
   core_->clients.Disconnect(client);
   settlement_->Abandon(client);
-  if (!core_->liveness->Held(client->slot)) Bury(client);
+  bool held = core_->liveness->Held(client->slot);
+  if constexpr (kDefect == Defect::kDetachedIsDead) held = false;
+  if (!held) Bury(client);
 }
 
 void Attachment::BuryDead() {
@@ -207,7 +210,12 @@ void Attachment::Bury(Client* client) {
     if (!client->pools[stock->index().value()].present) continue;
     const PageLists::Id granted = client->pools[stock->index().value()].granted;
     while (!stock->lists().Empty(granted)) {
-      stock->Quarantine(stock->lists().Front(granted), client, core_->now_ns);
+      const RecordNumber record = stock->lists().Front(granted);
+      if constexpr (kDefect == Defect::kNoQuarantine) {
+        stock->GiveBack(record, client);
+      } else {
+        stock->Quarantine(record, client, core_->now_ns);
+      }
     }
     // Last: while its slot is taken, what is granted to it is granted to nobody else.
     stock->pool().leases().DropClient(client->slot);

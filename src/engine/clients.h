@@ -45,6 +45,7 @@ struct Client {
   std::vector<Holding> pools;
   // Over all pools, in whole pages.
   uint64_t granted_bytes = 0, live_bytes = 0, live_pages = 0;
+  uint64_t recalled_pages = 0;  // free ones that it has been asked to give back
 
   uint64_t granted_pages() const;
   // Where a page goes that is granted now: with a settlement under way it counts as named.

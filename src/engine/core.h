@@ -28,7 +28,7 @@ struct Counters {
   uint64_t evicted = 0, evicted_for_budget = 0, eviction_spared = 0;
   uint64_t resolved = 0, found = 0, find_missed = 0, touches = 0;
   uint64_t settled_kept = 0, settled_live = 0, settled_gone = 0, settled_returned = 0;
-  uint64_t lease_scans = 0, regions_cut = 0;
+  uint64_t lease_scans = 0, regions_cut = 0, regions_freed = 0, recalled = 0;
   // Of clients that cut their regions by themselves.
   uint64_t client_regions_cut = 0, client_regions_refused = 0, client_regions_ended = 0;
   uint64_t extents_registered = 0, extents_refused = 0, extents_overwritten = 0;

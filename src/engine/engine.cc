@@ -13,6 +13,7 @@
 #include "engine/inspect.h"
 #include "engine/lending.h"
 #include "engine/metadata.h"
+#include "engine/recall.h"
 #include "engine/recover.h"
 #include "engine/register.h"
 #include "engine/resource_manager.h"
@@ -42,6 +43,7 @@ class Engine::Impl {
         retirement(&core),
         evictor(&core, &retirement),
         granting(&core, &retirement, &evictor),
+        recall(&core),
         registration(&core, &evictor, &granting),
         settlement(&core),
         attachment(&core, &settlement),
@@ -59,6 +61,7 @@ class Engine::Impl {
   Retirement retirement;
   Evictor evictor;
   Granting granting;
+  Recall recall;
   Registration registration;
   Settlement settlement;
   Attachment attachment;
@@ -93,6 +96,8 @@ struct Engine::Impl::Answer {
     return impl->settlement.Settle(client, request, Make<wire::SettleReply>());
   }
   Status operator()(const wire::GrantRequest& request) {
+    // Who asks for pages has none that lie idle: what was wanted back from it is in use by now.
+    impl->recall.Returned(client, client->recalled_pages);
     return impl->granting.Grant(client, request.page_bytes, request.count,
                                 &Make<wire::GrantReply>()->pages);
   }
@@ -134,6 +139,7 @@ Status Engine::Impl::Answer::operator()(const wire::GiveBackRequest& request) {
     ++given->returned;
   }
   impl->core.counters.pages_given_back += given->returned;
+  impl->recall.Returned(client, given->returned);
   return OkStatus();
 }
 
@@ -305,6 +311,26 @@ void Engine::Disconnected(ConnectionId connection, uint64_t now_ns) {
 uint64_t Engine::Tick(uint64_t now_ns) {
   impl_->core.now_ns = now_ns;
   return impl_->Tick();
+}
+
+uint64_t Engine::RecallIdle(uint64_t page_bytes, uint64_t pages, uint64_t now_ns) {
+  impl_->core.now_ns = now_ns;
+  return impl_->recall.Ask(page_bytes, pages);
+}
+
+uint32_t Engine::FreeIdleRegions(uint64_t kept_page_bytes, uint64_t now_ns) {
+  impl_->core.now_ns = now_ns;
+  uint32_t freed = 0;
+  for (const std::unique_ptr<Stock>& stock : impl_->core.stocks) {
+    freed += stock->FreeIdleRegions(kept_page_bytes);
+  }
+  impl_->core.counters.regions_freed += freed;
+  return freed;
+}
+
+uint64_t Engine::TrimNamespace(std::string_view name_space, uint64_t bytes_max, uint64_t now_ns) {
+  impl_->core.now_ns = now_ns;
+  return impl_->evictor.TrimNamespace(name_space, bytes_max);
 }
 
 uint64_t Engine::epoch() const { return impl_->core.epoch; }

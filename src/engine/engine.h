@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/ids.h"
@@ -97,6 +98,18 @@ class Engine {
   // quarantine, detached clients whose lock became free, condemned pages whose
   // leases ended, touch rings. Returns when it wants to be called next, 0 when nothing waits.
   uint64_t Tick(uint64_t now_ns);
+
+  // What a full pool, or an operator, makes the engine do; each is a step of its own.
+  //
+  // Asks clients for so many pages of that size that lie idle in their hands; how many it asked
+  // for. They come back with the clients' next stores and idle ticks. 0 pages: never mind.
+  uint64_t RecallIdle(uint64_t page_bytes, uint64_t pages, uint64_t now_ns);
+  // Frees regions whose pages are all FREE or WORN, but for those of pages of the size to be kept;
+  // the next grant cuts their units anew. 0: none is kept. How many.
+  uint32_t FreeIdleRegions(uint64_t kept_page_bytes, uint64_t now_ns);
+  // Retires the least recently used keys of a namespace until their pages make bytes_max at most.
+  // Returns the bytes left: more, when the rest is pinned, leased, or eviction is off.
+  uint64_t TrimNamespace(std::string_view name_space, uint64_t bytes_max, uint64_t now_ns);
 
   uint64_t epoch() const;
 

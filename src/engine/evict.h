@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "base/ids.h"
@@ -34,11 +36,12 @@ class Victims {
   std::vector<Cursor> heap_;  // one for each list; the least recent on top
 };
 
-// Which keys may go: exactly one of the three is set.
+// Which keys may go: exactly one of the four is set.
 struct Scope {
-  uint64_t page_bytes = 0;        // those of this page size, in every pool
-  const Client* owner = nullptr;  // the client's own
-  const Stock* pool = nullptr;    // those in this pool
+  uint64_t page_bytes = 0;                          // those of this page size, in every pool
+  const Client* owner = nullptr;                    // the client's own
+  const Stock* pool = nullptr;                      // those in this pool
+  std::optional<std::string_view> name_space = {};  // those of this namespace
 
   bool Contains(const Stock& stock, RecordNumber record) const;
   uint64_t LivePages(const Core& core) const;
@@ -70,6 +73,10 @@ class Evictor {
   // as the batch reaches. Returns how many went; 0: none of the scope may go, or eviction is off.
   // Their pages are free unless a lease came upon them within the step.
   uint32_t Evict(const Scope& scope, uint64_t bytes_wanted);
+
+  // Retires the namespace's least recently used keys until their pages make bytes_max at most, or
+  // none may go. Returns the bytes that are left. Walks all keys.
+  uint64_t TrimNamespace(std::string_view name_space, uint64_t bytes_max);
 
   // Takes in the touches that clients have left in their rings.
   void DrainTouches();

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/bytes.h"
+#include "base/defect.h"
 #include "base/units.h"
 
 namespace maru::engine {
@@ -54,7 +55,7 @@ Status Granting::Grant(Client* client, uint64_t page_bytes, uint32_t count,
 
 Result<uint32_t> Granting::FitBudget(Client* client, uint64_t page_bytes, uint32_t count) {
   const uint64_t budget = client->budget_bytes;
-  if (budget == 0) return count;
+  if (budget == 0 || kDefect == Defect::kBudgetIgnored) return count;
   const auto room = [&]() -> uint64_t {
     const uint64_t used = client->granted_bytes + client->live_bytes;
     return used >= budget ? 0 : (budget - used) / page_bytes;

@@ -175,6 +175,8 @@ void Inspection::CounterSummary(JsonWriter* json) const {
       .Field("extents_refused", c.extents_refused)
       .Field("extents_overwritten", c.extents_overwritten)
       .Field("overwritten_while_held", c.overwritten_while_held)
+      .Field("regions_freed", c.regions_freed)
+      .Field("pages_recalled", c.recalled)
       .EndObject();
 }
 

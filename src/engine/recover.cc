@@ -65,6 +65,8 @@ void Recovery::TakeOverClients(Stock* stock) {
       client->pools[other->index().value()].present = true;
       other->Welcome(client.get());
     }
+    // What the server of before wanted back is its affair.
+    if (stock->index() == PoolIndex(0)) leases.SetRecall(slot, 0);
     core_->clients.Add(std::move(client));
   }
 }

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "base/defect.h"
 #include "catalogue/key.h"
 
 namespace maru::engine {
@@ -63,7 +64,9 @@ wire::RegisterReply::Item Registration::RegisterOne(Client* client,
   }
 
   Core::Hit there;
-  if (core_->Find(key, &there)) {
+  bool found = core_->Find(key, &there);
+  if constexpr (kDefect == Defect::kLooksInOnePool) found = found && there.stock == stock;
+  if (found) {
     there.stock->Hide(there.record);
     uses->push_back({there.stock, there.record});
     ++counters.duplicates;
@@ -89,8 +92,10 @@ wire::RegisterReply::Item Registration::AnswerStays(Client* client, Stock* stock
                                                     RecordNumber record, RegisterOutcome outcome) {
   // The new generation keeps a late repeat of this request from the page's next use. 0: the page is
   // worn and no longer the client's.
-  Generation generation{0};
-  stock->Renew(record, client, &generation);
+  Generation generation = stock->State(record).generation();
+  if constexpr (kDefect != Defect::kDuplicateKeepsGeneration) {
+    stock->Renew(record, client, &generation);
+  }
   return {outcome, generation};
 }
 

@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "base/check.h"
+#include "base/defect.h"
 #include "catalogue/key.h"
 
 namespace maru::engine {
@@ -63,7 +64,9 @@ void Retirement::RetireIn(Stock* stock, std::span<Target*> targets, Cause cause)
   std::vector<Target*> condemned;
   for (size_t i = 0; i < targets.size(); ++i) {
     Target* const target = targets[i];
-    const bool pinned = scan.Pinned(i) || GloballyPinned(*stock, target->record);
+    bool pinned = scan.Pinned(i);
+    if constexpr (kDefect == Defect::kScanForgetsPins) pinned = false;
+    pinned = pinned || GloballyPinned(*stock, target->record);
     const Kind kind = stock->IsExtent(target->record) ? Kind::kExtent : Kind::kPage;
     target->held = scan.Leased(i) || pinned;
     if (Spares(cause, kind, scan.Leased(i), pinned)) {
@@ -87,7 +90,9 @@ void Retirement::FreeUnheld(Stock* stock, std::span<Target*> targets) {
   scan.Run(stock->pool().leases());
   ++core_->counters.lease_scans;
   for (size_t i = 0; i < targets.size(); ++i) {
-    if (scan.Leased(i) || OnHold(*stock, targets[i]->record)) continue;
+    bool leased = scan.Leased(i);
+    if constexpr (kDefect == Defect::kFreesLeasedPages) leased = false;
+    if (leased || OnHold(*stock, targets[i]->record)) continue;
     stock->Free(targets[i]->record);
     targets[i]->fate = Target::Fate::kFreed;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/defect.h"
 
 namespace maru::engine {
 
@@ -75,7 +76,7 @@ wire::SettleReply::Item Settlement::SettleOne(Client* client, const wire::PageRe
     client->named.insert(Place(page));
     Generation generation{0};
     if (stock->Renew(page.record, client, &generation)) {
-      stock->Settled(page.record, client);
+      if constexpr (kDefect != Defect::kSettleForgetsNamed) stock->Settled(page.record, client);
       ++counters.settled_kept;
       return {SettleVerdict::kKept, generation};
     }

@@ -128,6 +128,38 @@ Result<uint64_t> Stock::Cut(uint64_t page_bytes, uint64_t wanted_bytes) {
   return region.length_bytes;
 }
 
+bool Stock::Idle(const pool::Pool::PageRegion& region) const {
+  for (uint32_t i = 0; i < region.page_count; ++i) {
+    const PageState state = State(RecordNumber(region.first_record.value() + i)).state();
+    if (state != PageState::kFree && state != PageState::kWorn) return false;
+  }
+  return true;
+}
+
+void Stock::FreeRegion(const pool::Pool::PageRegion& region) {
+  for (uint32_t i = 0; i < region.page_count; ++i) {
+    const RecordNumber record(region.first_record.value() + i);
+    if (State(record).state() == PageState::kFree) {
+      LeaveFree(record);
+    } else {
+      --counts_.worn;
+    }
+  }
+  classes_[class_of_region_[region.slot.value()].value()].pages -= region.page_count;
+  counts_.pages -= region.page_count;
+  MARU_CHECK_OK(pool_->FreePages(region.slot));
+}
+
+uint32_t Stock::FreeIdleRegions(uint64_t kept_page_bytes) {
+  uint32_t freed = 0;
+  for (const pool::Pool::PageRegion& region : pool_->PageRegions()) {
+    if (region.page_bytes == kept_page_bytes || !Idle(region)) continue;
+    FreeRegion(region);
+    ++freed;
+  }
+  return freed;
+}
+
 // --- Clients.
 
 void Stock::Welcome(Client* client) {

@@ -78,6 +78,9 @@ class Stock {
   // --- Regions. ResourceExhausted: no room for a page, or too many page sizes.
   // Returns the bytes of the region.
   Result<uint64_t> Cut(uint64_t page_bytes, uint64_t wanted_bytes);
+  // Regions whose pages are all FREE or WORN, but for those of the size to be kept: their units can
+  // be cut anew, for pages of another size. The records keep their generations. How many.
+  uint32_t FreeIdleRegions(uint64_t kept_page_bytes);
 
   // A region that a client cuts by itself; see Pool::CutForClient.
   Result<ClientRegions::Region*> CutForClient(uint64_t bytes, const pool::Pool::ClientCut& client);
@@ -144,6 +147,8 @@ class Stock {
   void LeaveLive(RecordNumber record);
   void EnterCondemned(RecordNumber record);
   ClassIndex AddClass(uint64_t page_bytes);
+  bool Idle(const pool::Pool::PageRegion& region) const;
+  void FreeRegion(const pool::Pool::PageRegion& region);
   const layout::PageRecord& Record(RecordNumber record) const;
   ClientId RecencyOwner(RecordNumber record) const;  // 0: dead
 

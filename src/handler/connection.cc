@@ -320,15 +320,17 @@ uint64_t Handler::Impl::Tick() {
   link_->Probe();
   if (!EnsureReady().ok()) return static_cast<uint64_t>(now) + options_.grant_idle_ns;
   bool idle = false, any = false;
+  uint64_t keep = 0;
   {
     MutexLock state(state_mutex_);
     any = !hand_.empty();
+    keep = HandKeep();
     idle = static_cast<uint64_t>(now - last_alloc_ns_) >= options_.grant_idle_ns;
     if (idle) batch_pages_ = kHandStartPages;
   }
   if (!any) return 0;
-  if (!idle) return static_cast<uint64_t>(now) + options_.grant_idle_ns;
-  GiveBackHand(0);
+  if (!idle && Recalled() == 0) return static_cast<uint64_t>(now) + options_.grant_idle_ns;
+  GiveBackHand(idle ? 0 : keep);
   PublishCounts();
   return static_cast<uint64_t>(now) + options_.grant_idle_ns;
 }

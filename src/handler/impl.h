@@ -100,6 +100,9 @@ class Handler::Impl {
 
   // --- pages.cc
   uint64_t HandPagesMax() const;
+  // Pages that may stay in hand: fewer when the server wants some back.
+  uint64_t HandKeep() MARU_REQUIRES(state_mutex_);
+  uint64_t Recalled() const;
   Status RequestGrants() MARU_REQUIRES(call_mutex_);
   void TakeGrants(std::span<const wire::PageRef> pages) MARU_REQUIRES(state_mutex_);
   // A page with the number of its handing out, and of which session it is: in the pools of a later

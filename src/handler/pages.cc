@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/defect.h"
 #include "base/sequence_point.h"
 #include "handler/impl.h"
 
@@ -33,6 +34,16 @@ bool RecordAt(const catalogue::PoolView& view, uint32_t region_id, uint32_t page
 uint64_t Handler::Impl::HandPagesMax() const {
   const uint64_t by_bytes = options_.hand_bytes_max / std::max<uint64_t>(1, options_.page_bytes);
   return std::clamp<uint64_t>(by_bytes, 1, options_.hand_pages_max);
+}
+
+uint64_t Handler::Impl::Recalled() const {
+  const auto current = session();
+  return current == nullptr ? 0 : current->pools.front().mapped->leases().recall();
+}
+
+uint64_t Handler::Impl::HandKeep() {
+  const uint64_t recalled = std::min<uint64_t>(Recalled(), hand_.size());
+  return recalled == 0 ? HandPagesMax() : std::min(HandPagesMax(), hand_.size() - recalled);
 }
 
 bool Handler::Impl::PopHand(Handout* handout) {
@@ -164,7 +175,7 @@ Ledger::Entry* Handler::Impl::EntryOf(const PageHandle& page, Holding holding) {
   if (current == nullptr || page.session != current->serial) return nullptr;
   Ledger::Entry* entry = ledger_.Find(page.page.pool, page.page.record);
   if (entry == nullptr || entry->holding != holding) return nullptr;
-  if (entry->handout != page.handout) return nullptr;
+  if (entry->handout != page.handout && kDefect != Defect::kOldHandleStores) return nullptr;
   return entry;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/defect.h"
 #include "base/hash.h"
 #include "base/sequence_point.h"
 #include "handler/impl.h"
@@ -85,12 +86,14 @@ Result<std::vector<bool>> Handler::Impl::BatchStore(std::span<const StoreItem> i
   }
   std::vector<Stored> stored(items.size(), Stored::kNo);
   StoreFrames(items, checksums, taken, stored);
+  uint64_t keep = 0;
   bool surplus = false;
   {
     MutexLock state(state_mutex_);
-    surplus = hand_.size() > HandPagesMax();
+    keep = HandKeep();
+    surplus = hand_.size() > keep;
   }
-  if (surplus && link_->connected() && !settle_needed_) GiveBackHand(HandPagesMax());
+  if (surplus && link_->connected() && !settle_needed_) GiveBackHand(keep);
   PublishCounts();
   std::vector<bool> answers(items.size());
   for (size_t i = 0; i < items.size(); ++i) answers[i] = stored[i] == Stored::kYes;
@@ -162,7 +165,7 @@ void Handler::Impl::BuildRegister(std::span<const StoreItem> items,
     request->entries.push_back({page, items[i].length_bytes, checksums[i], items[i].key});
   }
   request->refill_page_bytes = options_.page_bytes;
-  const uint64_t wanted = std::min(batch_pages_, HandPagesMax());
+  const uint64_t wanted = Recalled() > 0 ? 0 : std::min(batch_pages_, HandPagesMax());
   if (hand_.size() < wanted) request->refill_count = static_cast<uint32_t>(wanted - hand_.size());
 }
 
@@ -181,8 +184,14 @@ void Handler::Impl::ApplyRegistered(std::span<const StoreItem> items,
       continue;
     }
     const wire::PageRef& page = items[i].page.page;
+    Ledger::Entry& entry = ledger_.At(page.pool, page.record);
     Add(counts_.failed);
-    ledger_.Move(page.pool, ledger_.At(page.pool, page.record), Holding::kUnknown);
+    if constexpr (kDefect == Defect::kMissingReplyIsTrue) stored[i] = Stored::kYes;
+    if constexpr (kDefect == Defect::kReusesUnknownPages) {
+      ReturnToHand(page.pool, page.record, entry);
+    } else {
+      ledger_.Move(page.pool, entry, Holding::kUnknown);
+    }
   }
   if (answered > 0) TakeGrants(registered->refill);
 }
@@ -204,7 +213,8 @@ void Handler::Impl::ApplyOutcome(const StoreItem& item, const wire::RegisterRepl
       } else {
         Add(counts_.failed);
       }
-      if (outcome.generation.value() == 0) {  // worn: this page has had its last life
+      // Worn: this page has had its last life.
+      if (outcome.generation.value() == 0 || kDefect == Defect::kLoserPageIsLost) {
         ledger_.Move(page.pool, entry, Holding::kNone);
         return;
       }
