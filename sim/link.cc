@@ -132,14 +132,14 @@ Status SimLink::Connect(const wire::AttachRequest& request, wire::AttachReply* r
 }
 
 SimLink::Fault SimLink::DrawFault(const wire::Request& request) {
-  if (!faults_ || !world_->Happens(80)) return Fault::kNone;
-  const auto fault = static_cast<Fault>(1 + world_->chance().Below(9));
-  // Repeated is what names the pages that it is about; a request for new ones is another request.
   const auto* const registering = std::get_if<wire::RegisterRequest>(&request);
+  const bool repeats = registering != nullptr && world_->options().repeats && world_->Happens(300);
+  if (!faults_ || (!repeats && !world_->Happens(80))) return Fault::kNone;
+  const auto fault = repeats ? Fault::kRepeat : static_cast<Fault>(1 + world_->chance().Below(9));
   const bool names_pages = std::holds_alternative<wire::GiveBackRequest>(request) ||
                            std::holds_alternative<wire::FreeRequest>(request) ||
                            std::holds_alternative<wire::ResolveRequest>(request) ||
-                           (registering != nullptr && registering->refill_count == 0);
+                           registering != nullptr;
   if (fault == Fault::kRepeat && !names_pages) return Fault::kNone;
   // Of a register alone an error or a short answer leaves open what was done.
   if ((fault == Fault::kShortReply || fault == Fault::kErrorReply) && registering == nullptr) {
@@ -157,6 +157,16 @@ SimLink::Fault SimLink::DrawFault(const wire::Request& request) {
                                            "server dies after"};
   world_->tally().Count(std::string("fault: ") + kNames[static_cast<size_t>(fault)]);
   return fault;
+}
+
+void SimLink::Repeat(const wire::Request& request) {
+  wire::Request again = request;
+  // Repeated is what names the pages that it is about: who asks for new ones asks once more.
+  if (auto* registering = std::get_if<wire::RegisterRequest>(&again)) registering->refill_count = 0;
+  const std::vector<std::byte> frame = Encode(again);
+  // Now, and once more after what comes next.
+  if (world_->Happens(300)) world_->Deliver(connection_, pid_, frame);
+  world_->QueueFrame(connection_, pid_, frame);
 }
 
 Status SimLink::Call(const wire::Request& request, Status* server_status, wire::Reply* reply,
@@ -185,7 +195,7 @@ Status SimLink::Call(const wire::Request& request, Status* server_status, wire::
   auto answer = world_->Deliver(connection_, pid_, frame);
   world_->DisarmDeath();
   if (!answer) return Broken("the server died over a request");
-  if (fault == Fault::kRepeat) world_->Deliver(connection_, pid_, frame);
+  if (fault == Fault::kRepeat) Repeat(request);
   if (fault == Fault::kDeathAfter) {
     world_->KillServer();
     return Broken("the server died");

@@ -68,6 +68,7 @@ class SimLink final : public handler::Link {
     kDeathAfter,
   };
   Fault DrawFault(const wire::Request& request);
+  void Repeat(const wire::Request& request);
   std::vector<std::byte> Encode(const wire::Request& request);
   void Decode(Status* server_status, wire::Reply* reply);
   Status Broken(const char* why);
@@ -137,6 +138,7 @@ class Process {
   World* const world_;
   const uint32_t pid_;
   const std::string name_space_;
+  const uint64_t page_bytes_;
   SimLink link_;
   std::unique_ptr<handler::Handler> handler_;
   std::vector<Draft> drafts_;

@@ -12,21 +12,26 @@ namespace maru::sim {
 
 class Tally {
  public:
+  using Counts = std::map<std::string, uint64_t, std::less<>>;
+
   void Count(std::string_view what) {
     if (trace) std::printf("  %.*s\n", static_cast<int>(what.size()), what.data());
+    Add(what, 1);
+  }
+  void Add(std::string_view what, uint64_t times) {
     const auto at = counts_.find(what);
     if (at != counts_.end()) {
-      ++at->second;
+      at->second += times;
     } else {
-      counts_.emplace(std::string(what), 1);
+      counts_.emplace(std::string(what), times);
     }
   }
   bool trace = false;  // say everything as it happens
 
-  const std::map<std::string, uint64_t, std::less<>>& counts() const { return counts_; }
+  const Counts& counts() const { return counts_; }
 
  private:
-  std::map<std::string, uint64_t, std::less<>> counts_;
+  Counts counts_;
 };
 
 }  // namespace maru::sim

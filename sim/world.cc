@@ -12,6 +12,12 @@ namespace maru::sim {
 namespace {
 
 constexpr int kStartAttemptsMax = 64;
+// Of these the server may die; further ones go through, so that a seed always goes on.
+constexpr int kStartDeathsMax = 3;
+// A server that dies at each turn does nothing else.
+constexpr uint64_t kTargetDeathsMax = 6;
+constexpr uint32_t kTargetDeathPerThousand = 500;
+constexpr uint32_t kLivesLeftMax = 24;
 constexpr uint64_t kUnixStartNs = 1'700'000'000'000'000'000;
 
 }  // namespace
@@ -41,22 +47,31 @@ catalogue::PoolView World::view(size_t pool) const {
 
 void World::OnPoint(std::string_view point) {
   // Points of the handler's side are not the server's to die at.
-  for (std::string_view client : {"handler:", "lease", "find:", "pin:"}) {
+  for (std::string_view client : {"handler:", "lease:", "find:", "pin:", "region:copied"}) {
     if (point.starts_with(client)) return;
   }
   tally_->Count("point " + std::string(point));
-  if (death_in_ == 0) return;
-  --death_in_;
-  if (death_in_ != 0) return;
+  if (!guarded_ || !DiesAt(point)) return;
   tally_->Count("death at " + std::string(point));
   throw ServerDeath{std::string(point)};
 }
 
+bool World::DiesAt(std::string_view point) {
+  if (death_in_ != 0 && --death_in_ == 0) return true;
+  if (point != options_.target_point || target_deaths_ >= kTargetDeathsMax) return false;
+  if (!Happens(kTargetDeathPerThousand)) return false;
+  ++target_deaths_;
+  return true;
+}
+
 bool World::Guarded(const std::function<void()>& work) {
+  guarded_ = true;
   try {
     work();
+    guarded_ = false;
     return true;
   } catch (const ServerDeath& death) {
+    guarded_ = false;
     tally_->Count("fault: server died at a publication point");
     KillServer();
     return false;
@@ -65,8 +80,8 @@ bool World::Guarded(const std::function<void()>& work) {
 
 void World::StartServer() {
   for (int attempt = 0; attempt < kStartAttemptsMax && engine_ == nullptr; ++attempt) {
-    // The last attempts go through, so that a seed always goes on.
-    death_in_ = attempt < 3 && Happens(300) ? 1 + chance_.Below(12) : 0;
+    death_in_ = attempt < kStartDeathsMax && Happens(300) ? 1 + chance_.Below(12) : 0;
+    const uint64_t keys = LiveKeys();
     Guarded([&] {
       pools_.clear();
       epoch_ = chance_() | 1;
@@ -76,6 +91,7 @@ void World::StartServer() {
         open.boot_id[0] = 7;
         open.boot_id[1] = 11;
         open.epoch = epoch_;
+        open.index_entries_log2_min = options_.index_entries_log2_min;
         auto opened = pool::Pool::Open(
             std::make_unique<pool::MemoryBacking>(memory_[i], "pool " + std::to_string(i)), open);
         if (!opened.ok()) throw Violation("restart: " + opened.status().ToString());
@@ -93,6 +109,7 @@ void World::StartServer() {
           engine::Engine::Create(engine_options, pools, this, epoch_, now, kUnixStartNs + now);
       if (!created.ok()) throw Violation("restart: " + created.status().ToString());
       engine_ = std::move(*created);
+      ExpectKeysKept(keys, "a restart");
     });
   }
   death_in_ = 0;
@@ -110,14 +127,85 @@ void World::KillServer() {
 
 void World::StopServer() {
   if (engine_ == nullptr) return;
+  tally_->Count("server stopped in order");
   engine_.reset();
-  for (auto& pool : pools_) pool->CloseCleanly();
+  Guarded([&] {
+    for (auto& pool : pools_) pool->CloseCleanly();
+  });
   KillServer();
+}
+
+void World::AgePages() {
+  StopServer();
+  for (size_t p = 0; p < memory_.size(); ++p) {
+    const catalogue::PoolView pool = view(p);
+    const uint64_t high = pool.root().record_high.load(std::memory_order_relaxed);
+    for (uint32_t n = 1; n < high; ++n) {
+      auto* record = const_cast<layout::PageRecord*>(pool.Record(RecordNumber(n)));
+      if (record == nullptr) continue;
+      const layout::StateWord word(record->state_word.load(std::memory_order_relaxed));
+      const auto lives = static_cast<uint32_t>(chance_.Below(kLivesLeftMax));
+      const Generation generation(layout::kGenerationMax - lives);
+      if (word.state() != layout::PageState::kFree || generation < word.generation()) continue;
+      record->state_word.store(layout::StateWord::Make(layout::PageState::kFree, generation).bits(),
+                               std::memory_order_relaxed);
+      tally_->Count("pages aged");
+    }
+  }
 }
 
 void World::TickServer() {
   if (engine_ == nullptr) return;
-  Guarded([&] { engine_->Tick(static_cast<uint64_t>(clock_.Now())); });
+  const uint64_t keys = LiveKeys();
+  Guarded([&] {
+    engine_->Tick(static_cast<uint64_t>(clock_.Now()));
+    ExpectKeysKept(keys, "a tick");
+  });
+}
+
+void World::MakeRoom() {
+  if (engine_ == nullptr) return;
+  const auto now = static_cast<uint64_t>(clock_.Now());
+  if (Happens(100)) ArmDeath(1 + chance_.Below(6));
+  const bool other = options_.other_page_bytes != 0 && Happens(500);
+  const uint64_t page_bytes = other ? options_.other_page_bytes : options_.page_bytes;
+  Guarded([&] {
+    switch (chance_.Below(3)) {
+      case 0: {
+        const uint64_t asked = engine_->RecallIdle(page_bytes, chance_.Below(8), now);
+        for (uint64_t i = 0; i < asked; ++i) tally_->Count("transition: idle grant recalled");
+        return;
+      }
+      case 1: {
+        const uint32_t freed = engine_->FreeIdleRegions(Happens(300) ? 0 : page_bytes, now);
+        for (uint32_t i = 0; i < freed; ++i) tally_->Count("transition: region freed");
+        return;
+      }
+      default: {
+        const std::string_view name_space = Happens(500) ? "other" : "";
+        const uint64_t before = LiveKeys();
+        const uint64_t quota = chance_.Below(12) * options_.page_bytes;
+        const uint64_t left = engine_->TrimNamespace(name_space, quota, now);
+        if (left > quota) return tally_->Count("transition: quota not met");
+        tally_->Count(LiveKeys() < before ? "transition: trimmed to quota"
+                                          : "transition: within quota");
+      }
+    }
+  });
+  DisarmDeath();
+}
+
+void World::WriteLate(std::byte* to, uint64_t delay_ns) {
+  tally_->Count("fault: a dead process's last write");
+  late_writes_.push_back({to, clock_.Now() + static_cast<int64_t>(delay_ns)});
+}
+
+void World::WriteWhatIsDue() {
+  std::erase_if(late_writes_, [&](const LateWrite& write) {
+    if (write.at_ns > clock_.Now()) return false;
+    std::memset(write.to, 0xDD, 16);
+    return true;
+  });
 }
 
 engine::ConnectionId World::Connect() {
@@ -181,7 +269,11 @@ void World::DeliverQueued() {
     Deliver(id, next.pid, next.frame);
     return;
   }
-  Guarded([&] { engine_->Disconnected(id, static_cast<uint64_t>(clock_.Now())); });
+  const uint64_t keys = LiveKeys();
+  Guarded([&] {
+    engine_->Disconnected(id, static_cast<uint64_t>(clock_.Now()));
+    ExpectKeysKept(keys, "the end of a client");
+  });
   connections_.erase(id);
 }
 
@@ -234,6 +326,63 @@ std::vector<World::Truth> World::Scan(std::string_view name_space, std::string_v
   return found;
 }
 
+uint64_t World::LiveKeys() const {
+  uint64_t keys = 0;
+  for (size_t p = 0; p < memory_.size(); ++p) {
+    const catalogue::PoolView pool = view(p);
+    const uint64_t high = pool.root().record_high.load(std::memory_order_acquire);
+    for (uint32_t n = 1; n < high; ++n) {
+      const layout::PageRecord* record = pool.Record(RecordNumber(n));
+      if (record == nullptr) continue;
+      const layout::StateWord word(record->state_word.load(std::memory_order_acquire));
+      if (word.state() == layout::PageState::kLive ||
+          word.state() == layout::PageState::kRetiring) {
+        ++keys;
+      }
+    }
+  }
+  return keys;
+}
+
+void World::ExpectKeysKept(uint64_t before, const char* over) const {
+  const uint64_t now = LiveKeys();
+  if (now == before) return;
+  throw Violation(std::string(over) + " took keys: " + std::to_string(before) + " before, " +
+                  std::to_string(now) + " now");
+}
+
+// Granted and own LIVE pages of each client, from the records alone.
+void World::CheckBudgets() const {
+  std::map<uint32_t, uint64_t> used, budgets;  // by client id
+  for (const auto& pool : pools_) {
+    std::map<uint16_t, uint32_t> id_of_slot;
+    for (const ClientSlot slot : pool->leases().Clients()) {
+      const layout::ClientRecord& client = pool->leases().Record(slot);
+      const auto id = static_cast<uint32_t>(client.client_id.load(std::memory_order_relaxed));
+      id_of_slot[slot.value()] = id;
+      budgets[id] = client.budget_bytes.load(std::memory_order_relaxed);
+    }
+    for (const pool::Pool::PageRegion& region : pool->PageRegions()) {
+      for (uint32_t i = 0; i < region.page_count; ++i) {
+        const RecordNumber number(region.first_record.value() + i);
+        const layout::PageRecord& record = *pool->view().Record(number);
+        const layout::StateWord word(record.state_word.load(std::memory_order_relaxed));
+        if (word.state() == layout::PageState::kGranted) {
+          used[id_of_slot[word.client().value()]] += region.page_bytes;
+        } else if (word.state() == layout::PageState::kLive) {
+          used[static_cast<uint32_t>(record.owner.load(std::memory_order_relaxed))] +=
+              region.page_bytes;
+        }
+      }
+    }
+  }
+  for (const auto& [id, budget] : budgets) {
+    if (budget == 0 || used[id] <= budget) continue;
+    throw Violation("client " + std::to_string(id) + " has " + std::to_string(used[id]) +
+                    " bytes of a budget of " + std::to_string(budget));
+  }
+}
+
 void World::NoteTransitions() {
   for (size_t p = 0; p < memory_.size(); ++p) {
     const catalogue::PoolView pool = view(p);
@@ -275,6 +424,7 @@ void World::CheckInvariants() {
     if (sum != counts.pages) throw Violation("page identity of pool " + std::to_string(p));
     if (counts.retiring != 0) throw Violation("RETIRING outside a step");
   }
+  CheckBudgets();
 }
 
 void World::CheckNothingLeaks() {

@@ -41,8 +41,16 @@ struct WorldOptions {
   uint32_t pools = 1;
   uint64_t pool_bytes = 32ull << 20;
   uint64_t page_bytes = 128 * 1024;
+  uint64_t other_page_bytes = 0;  // of some of the processes; 0: all have the same
   engine::Eviction eviction = engine::Eviction::kLeastRecentlyUsed;
   bool checksums = false;
+  uint32_t index_entries_log2_min = layout::kIndexEntriesLog2Unit;
+  // Pages have had nearly as many lives as they can have: see AgePages.
+  bool aged = false;
+  // Stores are repeated oftener than by chance.
+  bool repeats = false;
+  // The server dies at this publication point oftener than by chance. Empty: at none.
+  std::string_view target_point;
 };
 
 // A life of the kernel's lock on a liveness byte: held while anybody has the token.
@@ -67,10 +75,19 @@ class World : private engine::Liveness {
   void StartServer();
   void StopServer();  // in order: the clean mark is set
   void KillServer();
+  // A pool that has been used for long: most FREE pages have a few lives left. Stops the server.
+  void AgePages();
   // Dies at one of the next publication points within the next request or tick.
   void ArmDeath(uint64_t points) { death_in_ = points; }
   void DisarmDeath() { death_in_ = 0; }
   void TickServer();
+
+  // What a full pool makes an engine do, one of it drawn by chance: idle grants recalled, regions
+  // without a page in use freed for another page size, a namespace trimmed to a quota.
+  void MakeRoom();
+  // The last store of a process that is dead: a copy of a device that was under way.
+  void WriteLate(std::byte* to, uint64_t delay_ns);
+  void WriteWhatIsDue();
 
   // --- Connections. An id is used once; those of a dead server are gone.
   engine::ConnectionId Connect();
@@ -110,9 +127,14 @@ class World : private engine::Liveness {
   Status Take(ClientSlot slot) override;
   bool Held(ClientSlot slot) const override;
   void OnPoint(std::string_view point);
+  bool DiesAt(std::string_view point);
   // Runs what the server does; false when it died.
   bool Guarded(const std::function<void()>& work);
   void NoteTransitions();
+  // Keys that are in the pools, LIVE or RETIRING, by brute force.
+  uint64_t LiveKeys() const;
+  void ExpectKeysKept(uint64_t before, const char* over) const;
+  void CheckBudgets() const;
 
   struct Waiting {
     uint32_t pid = 0;
@@ -127,12 +149,19 @@ class World : private engine::Liveness {
   std::vector<std::shared_ptr<pool::PlainMemory>> memory_;  // outlives every server
   std::vector<std::unique_ptr<pool::Pool>> pools_;
   std::unique_ptr<engine::Engine> engine_;
+  struct LateWrite {
+    std::byte* to = nullptr;
+    int64_t at_ns = 0;
+  };
+  std::vector<LateWrite> late_writes_;
   uint64_t epoch_ = 0;
   engine::ConnectionId next_connection_ = 1;
   std::map<engine::ConnectionId, std::deque<Waiting>> connections_;
   std::map<uint16_t, std::weak_ptr<const ClientSlot>> locks_;
   std::map<uint16_t, LockToken> tokens_on_their_way_;
   uint64_t death_in_ = 0;  // 0: not armed
+  bool guarded_ = false;   // the server is at work, and what it does may end anywhere
+  uint64_t target_deaths_ = 0;
   std::optional<std::string> died_at_;
   ScopedHook hook_;
   std::vector<std::vector<uint64_t>> former_words_;  // state words at the last check, by pool
