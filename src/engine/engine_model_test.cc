@@ -345,12 +345,13 @@ class Model {
       return {Outcome::kStale, Generation(0)};
     }
     Grant& grant = actor->granted[PlaceOf(entry.page)];
-    if (entry.length_bytes > grant.page_bytes) return {Outcome::kRejected, entry.page.generation};
-    used->push_back(name);
-    if (there != keys_.end()) {
+    const bool fits = entry.length_bytes <= grant.page_bytes;
+    if (fits) used->push_back(name);
+    if (!fits || there != keys_.end()) {
+      // The page stays with its client, in a new life.
       grant.generation = Generation(grant.generation.value() + 1);
       SawGeneration({entry.page.pool, entry.page.record, grant.generation});
-      return {Outcome::kDuplicate, grant.generation};
+      return {fits ? Outcome::kDuplicate : Outcome::kRejected, grant.generation};
     }
     keys_[name] = {entry.page, grant.page_bytes, actor->serial};
     actor->granted.erase(PlaceOf(entry.page));
