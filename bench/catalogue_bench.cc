@@ -295,7 +295,7 @@ void BM_Retrieve(benchmark::State& state) {
   Leases& leases = *Bench::Get().leases;
   const Namespace none;
   Found found;
-  Run(state, [&](uint64_t i, std::string_view key) {
+  Run(state, [&](uint64_t /*i*/, std::string_view key) {
     const FindVerdict verdict = reader.Find(MakeKeyRef(none, key), &found);
     MARU_CHECK(verdict == FindVerdict::kLive);
     MARU_CHECK(leases.Acquire(found.record, found.generation) == LeaseOutcome::kHeld);

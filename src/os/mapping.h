@@ -45,8 +45,8 @@ class Mapping {
   // Hints about a range of it, which may be refused and then change nothing. REQUIRES: inside.
   // Brings what is behind it into the page table, so that no read of it meets a page fault.
   void FaultIn(std::uint64_t offset_bytes, std::uint64_t length_bytes) const;
-  // Puts huge pages behind it, in whole ones; where nothing is yet, at least the first small page
-  // of each must be. What it holds stays. Waits for the copying, about 0.5 ms each.
+  // Puts huge pages behind it, in whole ones. What it holds stays. Waits for the copying, 1 to 3 ms
+  // each. REQUIRES: reserved; a huge page that nothing lies behind stays as it is.
   void MakeHuge(std::uint64_t offset_bytes, std::uint64_t length_bytes) const;
 
   // Writes changed pages of a regular file back to disk.

@@ -231,16 +231,10 @@ FileBacking::FileBacking(std::string path, os::File file, os::Mapping mapping)
     : path_(std::move(path)), file_(std::move(file)), mapping_(std::move(mapping)) {}
 
 Status FileBacking::Reserve(uint64_t offset_bytes, uint64_t length_bytes, os::PageHint pages) {
-  Status status;
-  if (pages == os::PageHint::kHuge) {
-    // A file in /dev/shm gets huge pages in this way only, whatever the machine is set to. One
-    // small page first: nothing at all is not made huge.
-    for (uint64_t at = 0; at < length_bytes && status.ok(); at += os::kHugePageBytes) {
-      status = file_.Reserve(offset_bytes + at, os::PageSizeBytes());
-    }
-    if (status.ok()) mapping_.MakeHuge(offset_bytes, length_bytes);
-  }
-  if (status.ok()) status = file_.Reserve(offset_bytes, length_bytes);
+  Status status = file_.Reserve(offset_bytes, length_bytes);
+  // Afterwards, since a reservation that is refused must keep nothing. A file in /dev/shm gets huge
+  // pages in this way only, whatever the machine is set to.
+  if (status.ok() && pages == os::PageHint::kHuge) mapping_.MakeHuge(offset_bytes, length_bytes);
   if (status.code() != StatusCode::kResourceExhausted) return status;
   const Result<uint64_t> free_bytes = os::FreeSpaceBytes(path_);
   return ResourceExhausted(
