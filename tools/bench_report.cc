@@ -72,10 +72,10 @@ void PrintSection(const char* section, const char* about, const std::vector<Benc
   for (const BenchRow& row : rows) {
     if (row.section != section) continue;
     lines.push_back({row.operation, KeysText(row.keys),
-                     row.readers > 0 ? std::to_string(row.readers) : "", std::to_string(row.batch),
-                     row.placement, TimeText(row.p50_ns), TimeText(row.p99_ns),
-                     CountText(row.per_second), TimeText(row.limit_ns),
-                     row.times_limit > 0 ? Fixed(row.times_limit, 2) : "",
+                     row.readers > 0 ? std::to_string(row.readers) : "",
+                     row.batch > 0 ? std::to_string(row.batch) : "", row.placement,
+                     TimeText(row.p50_ns), TimeText(row.p99_ns), CountText(row.per_second),
+                     TimeText(row.limit_ns), row.times_limit > 0 ? Fixed(row.times_limit, 2) : "",
                      row.unit.empty() ? "" : Fixed(row.value, 2) + " " + row.unit,
                      row.goal.empty() ? "" : row.goal + (row.goal_met ? ": met" : ": MISSED")});
   }
