@@ -16,6 +16,7 @@ using maru::ByteReader;
 using maru::ClientSlot;
 using maru::Generation;
 using maru::RecordNumber;
+using maru::RegionSlot;
 using maru::catalogue::Damage;
 using maru::catalogue::MakeKeyRef;
 using maru::catalogue::Namespace;
