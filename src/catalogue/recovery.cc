@@ -133,7 +133,7 @@ Status Recovery::CheckKeyed(const PageRecord& page, uint64_t room_bytes) {
   }
   const uint64_t length = page.length_bytes.load(std::memory_order_relaxed);
   if (length > room_bytes) {
-    return DataLoss("it stores " + std::to_string(length) + " bytes where there is room for " +
+    return DataLoss("it stores " + std::to_string(length) + " bytes in a page of " +
                     std::to_string(room_bytes));
   }
   return text_->Adopt(page.text_offset.load(std::memory_order_relaxed),

@@ -24,7 +24,7 @@ const RegionExtent* Recovery::ClientCutOf(const PageRecord& page) const {
 Status Recovery::ReadExtent(RecordNumber record, const PageRecord& page) {
   const RegionExtent* const region = ClientCutOf(page);
   if (region == nullptr) {
-    return DataLoss("no region of pages has it, and the region slot that it names, " +
+    return DataLoss("no region has it: the region slot that it names, " +
                     std::to_string(page.region_slot.load(std::memory_order_relaxed)) +
                     ", is no client-cut region");
   }

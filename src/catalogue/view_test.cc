@@ -146,7 +146,7 @@ TEST_F(ViewTest, WordsThatMakeNoSenseHaveNoPage) {
       {"a region slot with reserved bits", &page.region_slot, uint64_t{1} << 32},
       {"a region slot without a table", &page.region_slot, 2048},
       {"no region", &region().word, 0},
-      {"a region of another kind", &region().word, 2},
+      {"a region of another kind", &region().word, 4},
       {"a region in the head", &region().offset_bytes, 0},
       {"a region off its unit", &region().offset_bytes, 2 * kUnitBytes + 8},
       {"a region outside the pool", &region().offset_bytes, pool_.bytes()},

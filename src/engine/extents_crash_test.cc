@@ -1,0 +1,144 @@
+// The server dies at any publishing store while it serves clients of upstream's protocols: what was
+// answered stands, what was not is either done or not, and the next server audits clean.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "base/sequence_point.h"
+#include "engine/test_upstream.h"
+
+namespace maru::engine {
+namespace {
+
+struct Crash {};
+
+class ExtentsCrashTest : public testing::Test {
+ protected:
+  // What a client may rely on: true there, false gone; a key in doubt has no entry.
+  void Register(const std::string& key, uint64_t offset, uint64_t length = 1000) {
+    known_.erase(key);
+    known_[key] = a_->Register(key, region_, offset, length);
+  }
+  void Delete(const std::string& key) {
+    known_.erase(key);
+    MARU_CHECK(a_->Delete(key));
+    known_[key] = false;
+  }
+  void Life() {
+    const auto told = rm_->Alloc(2 * kMiB, 1);
+    rm_handle_ = told.handle;
+    MARU_CHECK(told.status == compat::RmStatus::kOk);
+    region_ = a_->Alloc(2 * kMiB);
+    Register("one", 0);
+    Register("two", 1000);
+    Register("three", 2000);
+    Delete("two");
+    known_.erase("three");  // overwritten by the next, or not yet
+    Register("four", 1500);
+    known_["three"] = false;
+    MARU_CHECK(a_->Pin("one"));
+    pinned_ = true;
+    MARU_CHECK(a_->Beat().lease_ttl_s > 0);
+    MARU_CHECK(rm_->Free(rm_handle_, 2) == compat::RmStatus::kOk);
+    freed_ = true;
+    MARU_CHECK(a_->Return(region_));
+    returned_ = true;
+    MARU_CHECK(a_->Unpin("one"));
+    pinned_ = false;
+    Delete("one");
+    Delete("four");
+  }
+  void Start() {
+    host_.emplace(TestEngine::Options{.pools = {32 * kMiB}});
+    Clients();
+    known_.clear();
+    rm_handle_ = {};
+    region_ = 0;
+    pinned_ = freed_ = returned_ = false;
+  }
+  void Clients() {
+    a_.emplace(&*host_, "a", "lease-1");
+    rm_.emplace(&*host_, "node:1", 1);
+  }
+  void ExpectWhatWasAnswered() {
+    ASSERT_EQ(Offenders(host_->engine()), "");
+    for (const auto& [key, there] : known_) EXPECT_EQ(a_->Exists(key), there) << key;
+    if (pinned_) {
+      EXPECT_FALSE(a_->Delete("one"));
+    }
+    const auto regions = host_->pool().ClientRegions();
+    EXPECT_LE(regions.size(), 2u);
+    if (rm_handle_.region_id != 0 && !freed_) {
+      const auto again = rm_->Alloc(2 * kMiB, 1);
+      // Freed without an answer: the repeat is a new request.
+      if (region_ == 0) {
+        EXPECT_EQ(again.handle, rm_handle_);
+      }
+    }
+    if (returned_) {
+      EXPECT_FALSE(a_->Register("late", region_, 8000));
+    }
+  }
+  // All that is left can be given back, and goes.
+  void ExpectItGoesOn() {
+    if (pinned_) a_->Unpin("one");
+    for (const std::string key : {"one", "two", "three", "four"}) {
+      while (a_->Unpin(key)) {
+      }
+      a_->Delete(key);
+      EXPECT_FALSE(a_->Exists(key)) << key;
+    }
+    for (const auto& region : host_->pool().ClientRegions()) {
+      if (region.client.road == layout::RegionRoad::kMetadata && region.owner != ClientId(0)) {
+        EXPECT_TRUE(a_->Return(region.id.value()));
+      }
+    }
+    rm_->Disconnect();
+    host_->Advance(30'000'000'000);
+    host_->Tick();
+    EXPECT_EQ(host_->pool().usage().client_cut_bytes, 0u);
+    ASSERT_EQ(Offenders(host_->engine()), "");
+  }
+
+  std::optional<TestEngine> host_;
+  std::optional<UpstreamClient> a_;
+  std::optional<RmTestClient> rm_;
+  std::map<std::string, bool> known_;
+  compat::Handle rm_handle_;
+  uint64_t region_ = 0;
+  bool pinned_ = false, freed_ = false, returned_ = false;
+};
+
+TEST_F(ExtentsCrashTest, AtEveryPointWhatWasAnsweredStands) {
+  std::set<std::string> met;
+  bool crashed = true;
+  for (int at = 0; crashed; ++at) {
+    SCOPED_TRACE("crash at point " + std::to_string(at));
+    Start();
+    crashed = false;
+    try {
+      int count = 0;
+      const ScopedHook hook([&](std::string_view name) {
+        met.emplace(name);
+        if (count++ == at) throw Crash();
+      });
+      Life();
+    } catch (const Crash&) {
+      crashed = true;
+    }
+    host_->Restart();
+    Clients();
+    ASSERT_NO_FATAL_FAILURE(ExpectWhatWasAnswered());
+    ASSERT_NO_FATAL_FAILURE(ExpectItGoesOn());
+  }
+  for (const char* point : {"pool:client-cut", "region:owner", "region:freed", "writer:retiring",
+                            "writer:condemned", "writer:extent-placed", "writer:extent-freed"}) {
+    EXPECT_TRUE(met.contains(point)) << point;
+  }
+}
+
+}  // namespace
+}  // namespace maru::engine
