@@ -92,7 +92,7 @@ std::vector<std::string> ServingPoints() {
 }
 
 const std::vector<std::string_view>& RarePoints() {
-  static const std::vector<std::string_view> kRare = {
+  static const std::vector<std::string_view> rare = {
       points::kChunksCarved,
       points::kChunkNamed,
       points::kRecordHigh,
@@ -119,7 +119,7 @@ const std::vector<std::string_view>& RarePoints() {
       "pool:records-released",
       "pool:clean",
   };
-  return kRare;
+  return rare;
 }
 
 std::vector<std::string> MissingCoverage(const Tally& tally) {

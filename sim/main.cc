@@ -87,7 +87,9 @@ bool ParseFlags(int argc, char** argv, RunOptions* run) {
     } else {
       return false;
     }
-    if (number != nullptr && (++i == argc || !ParseNumber(argv[i], number))) return false;
+    if (number == nullptr) continue;
+    ++i;
+    if (i == argc || !ParseNumber(argv[i], number)) return false;
   }
   return run->jobs >= 1 && run->jobs <= kWorkersMax;
 }

@@ -57,7 +57,10 @@ void World::OnPoint(std::string_view point) {
 }
 
 bool World::DiesAt(std::string_view point) {
-  if (death_in_ != 0 && --death_in_ == 0) return true;
+  if (death_in_ != 0) {
+    --death_in_;
+    if (death_in_ == 0) return true;
+  }
   if (point != options_.target_point || target_deaths_ >= kTargetDeathsMax) return false;
   if (!Happens(kTargetDeathPerThousand)) return false;
   ++target_deaths_;

@@ -119,7 +119,8 @@ TEST(TableDescriptor, LiesInThePoolBehindTheHead) {
   EXPECT_FALSE(TableDescriptor::Make(kUnitBytes + 256, 18).Valid(kPoolBytes));
   EXPECT_FALSE(TableDescriptor::Make(kPoolBytes, 18).Valid(kPoolBytes));
   EXPECT_FALSE(TableDescriptor::Make(kPoolBytes - kUnitBytes, 19).Valid(kPoolBytes));
-  EXPECT_FALSE(TableDescriptor::Make(kUnitBytes, 17).Valid(kPoolBytes));
+  EXPECT_TRUE(TableDescriptor::Make(kUnitBytes, 4).Valid(kPoolBytes));
+  EXPECT_FALSE(TableDescriptor::Make(kUnitBytes, 3).Valid(kPoolBytes));
   EXPECT_FALSE(TableDescriptor::Make(kUnitBytes, 34).Valid(~uint64_t{0}));
   EXPECT_FALSE(TableDescriptor(~uint64_t{0}).Valid(~uint64_t{0}));
 }
