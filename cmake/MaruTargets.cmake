@@ -8,8 +8,8 @@
 # For tests there is NAME_points: the same sources with MARU_SEQUENCE_POINTS=1, an alias of NAME
 # where the whole build has them. The *_test.cc of the folder become one test program, see
 # maru_folder_tests in MaruTesting.cmake; what they share with the tests of other folders lies in
-# test_*.cc, the library NAME_testing (and NAME_testing_points), which every test that links NAME gets
-# as well. It has no tests in it: benchmarks and fuzz targets link it too.
+# test_*.cc, the library NAME_testing (and NAME_testing_points), which every test that links NAME
+# gets as well. It has no tests in it: benchmarks and fuzz targets link it too.
 function(maru_library name folder)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "LINKS")
   set(path "${CMAKE_CURRENT_SOURCE_DIR}/${folder}")

@@ -1,7 +1,7 @@
 /* messages.pml: one client, one server and somebody else, over connections that lose, delay and
  * repeat requests: grant, register, give-back, free, settle; time-outs, reconnects, crashes. With
- * RECALL the server asks for pages back, with CUTS a region of free pages ends and is cut anew, with
- * REJECTS a register may find no room (catalogue full, quota used up).
+ * RECALL the server asks for pages back, with CUTS a region of free pages ends and is cut anew,
+ * with REJECTS a register may find no room (catalogue full, quota used up).
  *
  * The network keeps every request ever sent, and the server may read any of them at any time and
  * any number of times: losing is never reading, delay is reading late. Order inside a connection is

@@ -1,5 +1,5 @@
-/* quota.pml: a namespace with a quota of QUOTA pages. A register that finds it used up retires a key
- * of its namespace, by the same RETIRING, scan and CONDEMNED as any eviction, or is refused.
+/* quota.pml: a namespace with a quota of QUOTA pages. A register that finds it used up retires a
+ * key of its namespace, by the same RETIRING, scan and CONDEMNED as any eviction, or is refused.
  *
  * Sequential consistency: the counts are the server's own, and how a scan meets a lease is
  * lease.pml's matter. The server crashes between any two stores; it then counts anew from the

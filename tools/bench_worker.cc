@@ -178,7 +178,7 @@ class Worker {
       return words + ((bits >> 32) * lines >> 32) * kLineWords;
     };
     uint64_t sum = 0;
-    const auto result = Measure(c, [&] {
+    auto result = Measure(c, [&] {
       if (c.batch == 1) {
         const uint64_t* at = line(random());
         at = line(*at);

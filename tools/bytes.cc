@@ -1,6 +1,7 @@
 // maru pool dump, maru frame: the bytes of each format that docs/formats/ describes.
 
 #include <cctype>
+#include <cinttypes>
 #include <cstdio>
 
 #include "layout/frame.h"
@@ -49,8 +50,7 @@ void PrintHexDump(uint64_t offset_bytes, std::span<const std::byte> bytes) {
     skipping = false;
     former = hex;
     char offset[24];
-    std::snprintf(offset, sizeof(offset), "%08llx",
-                  static_cast<unsigned long long>(offset_bytes + at));
+    std::snprintf(offset, sizeof(offset), "%08" PRIx64, uint64_t{offset_bytes + at});
     PrintLine(std::string(offset) + "  " + hex + " |" + text + "|");
   }
 }

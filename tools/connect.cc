@@ -8,7 +8,7 @@
 namespace maru::tools {
 
 Result<std::string> SocketOf(const Arguments& arguments) {
-  const std::string url = arguments.Get("server");
+  std::string url = arguments.Get("server");
   if (url.empty()) return client::DefaultSocketPath();
   constexpr std::string_view kUnix = "unix:";
   if (url.starts_with(kUnix)) return url.substr(kUnix.size());

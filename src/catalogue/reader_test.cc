@@ -239,7 +239,7 @@ TEST_F(ReaderTest, DescriptorsThatMakeNoSenseNameNoTable) {
   const uint64_t before = descriptor.load();
   const uint64_t offset = layout::TableDescriptor(before).offset_bytes();
   for (const uint64_t bits :
-       {uint64_t{0}, offset | 17, offset | 34, offset | 255, uint64_t{0} | 18, offset + 256 + 18,
+       {uint64_t{0}, offset | 3, offset | 34, offset | 255, uint64_t{0} | 18, offset + 256 + 18,
         pool_.bytes() | 18, (pool_.bytes() - layout::kUnitBytes) | 19, ~uint64_t{0xFF} | 18}) {
     descriptor.store(bits);
     EXPECT_EQ(Find(Key("chunk")), FindVerdict::kAskServer) << std::hex << bits;

@@ -21,13 +21,9 @@ std::size_t PageSizeBytes() {
 
 namespace {
 
-// Not in all headers: of Linux 5.14 and 6.1.
-#ifndef MADV_POPULATE_READ
-constexpr int MADV_POPULATE_READ = 22;
-#endif
-#ifndef MADV_COLLAPSE
-constexpr int MADV_COLLAPSE = 25;
-#endif
+// MADV_POPULATE_READ of Linux 5.14 and MADV_COLLAPSE of 6.1, which not all headers have.
+constexpr int kAdvisePopulateRead = 22;
+constexpr int kAdviseCollapse = 25;
 
 // As mmap. At an address that is aligned as huge pages must be, where the offset is.
 void* MapShared(std::uint64_t length_bytes, int protection, int fd, off_t offset) {
@@ -133,12 +129,12 @@ Result<Mapping> Mapping::Anonymous(std::uint64_t length_bytes) {
 
 void Mapping::FaultIn(std::uint64_t offset_bytes, std::uint64_t length_bytes) const {
   MARU_CHECK(RangeFits(offset_bytes, length_bytes, size_));
-  (void)::madvise(data_ + offset_bytes, length_bytes, MADV_POPULATE_READ);
+  (void)::madvise(data_ + offset_bytes, length_bytes, kAdvisePopulateRead);
 }
 
 void Mapping::MakeHuge(std::uint64_t offset_bytes, std::uint64_t length_bytes) const {
   MARU_CHECK(RangeFits(offset_bytes, length_bytes, size_));
-  (void)::madvise(data_ + offset_bytes, length_bytes, MADV_COLLAPSE);
+  (void)::madvise(data_ + offset_bytes, length_bytes, kAdviseCollapse);
 }
 
 Status Mapping::Sync() const {
