@@ -13,7 +13,14 @@
 #define T1 2
 
 #ifndef GEN_MAX
-#define GEN_MAX 3 /* a page at this generation becomes WORN */
+#define GEN_MAX 3
+#endif
+/* What a page becomes that nobody has any more, wherever it comes from: WORN at its last
+ * generation. */
+#ifdef KO_WORN
+#define FREED_STATE FREE
+#else
+#define FREED_STATE (NOW_GEN == GEN_MAX -> WORN : FREE)
 #endif
 #ifndef LIVES_MAX
 #define LIVES_MAX 3 /* grants in a run */
@@ -124,7 +131,7 @@ proctype Server() {
      }
   :: atomic {
        NOW_STATE == GRANTED -> /* given back: recalled, unused or settled */
-       store(S, NOW_AS(FREE), ORDERED)
+       store(S, NOW_AS(FREED_STATE), ORDERED)
      }
   :: atomic {
        NOW_STATE == GRANTED -> /* its client is dead */
@@ -132,7 +139,7 @@ proctype Server() {
      }
   :: atomic {
        NOW_STATE == QUARANTINED -> /* its second is over */
-       store(S, NOW_AS(FREE), ORDERED)
+       store(S, NOW_AS(FREED_STATE), ORDERED)
      }
 #ifndef KO_LEAVE_LIVE
   :: atomic {
@@ -162,14 +169,7 @@ proctype Server() {
 #endif
   :: atomic {
        NOW_STATE == CONDEMNED -> /* a scan has found no lease */
-#ifdef KO_WORN
-       store(S, NOW_AS(FREE), ORDERED)
-#else
-       if
-       :: NOW_GEN == GEN_MAX -> store(S, NOW_AS(WORN), ORDERED)
-       :: else -> store(S, NOW_AS(FREE), ORDERED)
-       fi
-#endif
+       store(S, NOW_AS(FREED_STATE), ORDERED)
      }
   :: NOW_STATE == WORN || (NOW_STATE == FREE && NOW_LIFE == LIVES_MAX) -> break
 #ifdef KO_LEAVE_LIVE
