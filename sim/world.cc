@@ -304,33 +304,8 @@ LockToken World::TakeToken(ClientSlot slot) {
   return token;
 }
 
-std::vector<World::Truth> World::Scan(std::string_view name_space, std::string_view key) const {
-  std::vector<Truth> found;
-  for (size_t p = 0; p < memory_.size(); ++p) {
-    const catalogue::PoolView pool = view(p);
-    const uint64_t high = pool.root().record_high.load(std::memory_order_acquire);
-    for (uint32_t n = 1; n < high; ++n) {
-      const layout::PageRecord* record = pool.Record(RecordNumber(n));
-      if (record == nullptr) continue;
-      const layout::StateWord word(record->state_word.load(std::memory_order_acquire));
-      if (word.state() != layout::PageState::kLive &&
-          word.state() != layout::PageState::kRetiring) {
-        continue;
-      }
-      const auto sizes = layout::KeySizes::Unpack(record->key_sizes.load());
-      if (sizes.namespace_bytes != name_space.size() || sizes.key_bytes != key.size()) continue;
-      const auto* text = reinterpret_cast<const char*>(pool.base() + record->text_offset.load());
-      const std::string stored(text, sizes.text_bytes());
-      if (stored != std::string(name_space) + std::string(key)) continue;
-      found.push_back(
-          {{PoolIndex(static_cast<uint8_t>(p)), RecordNumber(n), word.generation()}, word.state()});
-    }
-  }
-  return found;
-}
-
-uint64_t World::LiveKeys() const {
-  uint64_t keys = 0;
+template <typename Visit>
+void World::VisitKeyed(const Visit& visit) const {
   for (size_t p = 0; p < memory_.size(); ++p) {
     const catalogue::PoolView pool = view(p);
     const uint64_t high = pool.root().record_high.load(std::memory_order_acquire);
@@ -340,10 +315,30 @@ uint64_t World::LiveKeys() const {
       const layout::StateWord word(record->state_word.load(std::memory_order_acquire));
       if (word.state() == layout::PageState::kLive ||
           word.state() == layout::PageState::kRetiring) {
-        ++keys;
+        visit(pool, *record,
+              Truth{{PoolIndex(static_cast<uint8_t>(p)), RecordNumber(n), word.generation()},
+                    word.state()});
       }
     }
   }
+}
+
+std::vector<World::Truth> World::Scan(std::string_view name_space, std::string_view key) const {
+  const std::string wanted = std::string(name_space) + std::string(key);
+  std::vector<Truth> found;
+  VisitKeyed(
+      [&](const catalogue::PoolView& pool, const layout::PageRecord& record, const Truth& truth) {
+        const auto sizes = layout::KeySizes::Unpack(record.key_sizes.load());
+        if (sizes.namespace_bytes != name_space.size() || sizes.key_bytes != key.size()) return;
+        const auto* text = reinterpret_cast<const char*>(pool.base() + record.text_offset.load());
+        if (std::string_view(text, sizes.text_bytes()) == wanted) found.push_back(truth);
+      });
+  return found;
+}
+
+uint64_t World::LiveKeys() const {
+  uint64_t keys = 0;
+  VisitKeyed([&](const catalogue::PoolView&, const layout::PageRecord&, const Truth&) { ++keys; });
   return keys;
 }
 

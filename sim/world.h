@@ -131,7 +131,9 @@ class World : private engine::Liveness {
   // Runs what the server does; false when it died.
   bool Guarded(const std::function<void()>& work);
   void NoteTransitions();
-  // Keys that are in the pools, LIVE or RETIRING, by brute force.
+  // Every record that is LIVE or RETIRING, by brute force: its pool, itself, what it is.
+  template <typename Visit>
+  void VisitKeyed(const Visit& visit) const;
   uint64_t LiveKeys() const;
   void ExpectKeysKept(uint64_t before, const char* over) const;
   void CheckBudgets() const;

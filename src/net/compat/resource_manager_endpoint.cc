@@ -41,8 +41,9 @@ void ResourceManagerEndpoint::Accept() {
   Result<os::TcpSocket> accepted = listener_.TryAccept();
   if (!accepted.ok()) {
     LogWarning(std::string(accepted.status().message()));
-    // Descriptors may have run out.
-    CloseSilent();
+    // Most likely no descriptor is left. Who waits would be reported for ever, so nobody is looked
+    // for until a connection has ended.
+    if (!CloseSilent() && !connections_.empty()) SetAccepting(os::Interest::kNone);
     return;
   }
   if (!accepted->valid()) return;
@@ -60,6 +61,11 @@ void ResourceManagerEndpoint::Accept() {
                    [this, id](const os::ReadyEvent& event) { OnReady(id, event); });
   if (!watched.ok()) return LogWarning(watched.message());
   connections_[id] = std::move(connection);
+}
+
+void ResourceManagerEndpoint::SetAccepting(os::Interest interest) {
+  MARU_CHECK_OK(loop_->Change(listener_.fd(), interest));
+  accepting_ = interest != os::Interest::kNone;
 }
 
 bool ResourceManagerEndpoint::CloseSilent() {
@@ -174,6 +180,7 @@ void ResourceManagerEndpoint::Close(uint64_t id) {
   connections_.erase(at);
   loop_->Unwatch(connection->socket.fd());
   connection->socket.Close();
+  if (!accepting_) SetAccepting(os::Interest::kRead);
   if (!connection->client_id.empty()) service_->OnClosed({id, connection->client_id});
 }
 

@@ -75,6 +75,7 @@ class ResourceManagerEndpoint {
                           os::TcpListener listener)
       : loop_(loop), service_(service), listener_(std::move(listener)) {}
   void Accept();
+  void SetAccepting(os::Interest interest);
   // False when there is none that may go.
   bool CloseSilent();
   void OnReady(uint64_t id, const os::ReadyEvent& event);
@@ -93,6 +94,7 @@ class ResourceManagerEndpoint {
   std::map<uint64_t, std::unique_ptr<Connection>> connections_;
   uint64_t next_id_ = 1;
   uint64_t reads_ = 0;
+  bool accepting_ = true;
 };
 
 }  // namespace maru::net::compat

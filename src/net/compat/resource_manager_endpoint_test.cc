@@ -5,13 +5,17 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <atomic>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/mutex.h"
 #include "base/testing.h"
+#include "maru/log.h"
 #include "net/compat/test_loop.h"
 #include "os/unique_fd.h"
 #include "wire/compat/resource_manager_codec.h"
@@ -318,6 +322,34 @@ TEST_F(ResourceManagerEndpointTest, ANewcomerTakesThePlaceOfTheLongestSilent) {
   EXPECT_TRUE(silent[1].AtEnd());
   EXPECT_EQ(silent[0].Ask(Stats()).type, 6);
   EXPECT_EQ(named.Ask(Alloc("host:1", 2)).type, 2) << "who has a name stays";
+}
+
+struct CountLines final : LogSink {
+  void Write(LogLevel, std::string_view) override { ++lines; }
+  std::atomic<int> lines{0};
+};
+
+TEST_F(ResourceManagerEndpointTest, WithoutDescriptorsLeftOthersAreServedAndNewPeersWait) {
+  Peer named = Connect();
+  EXPECT_EQ(named.Ask(Alloc("host:1", 1)).type, 2);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  // The peer's end gets the last descriptor, so that there is none for the endpoint's.
+  const int last = os::UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)).get();
+  rlimit none = before;
+  none.rlim_cur = static_cast<rlim_t>(last) + 1;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto log = std::make_shared<CountLines>();
+  SetLogSink(log);
+  Peer waiting = Connect();
+  for (uint64_t i = 2; i < 1000; ++i) ASSERT_EQ(named.Ask(Alloc("host:1", i)).region_id(), i);
+  SetLogSink(nullptr);
+  EXPECT_EQ(log->lines, 1);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  {
+    const Peer ended = std::move(named);
+  }  // its end makes room
+  EXPECT_EQ(waiting.Ask(Stats()).type, 6);
 }
 
 }  // namespace
