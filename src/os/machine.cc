@@ -21,6 +21,8 @@ namespace {
 
 constexpr std::size_t kSmallFileMax = 64 * 1024;
 constexpr std::size_t kNumberTextMax = 64;
+constexpr std::size_t kHostNameBytesMax = 64;
+constexpr std::size_t kBootIdTextBytes = 2 * kBootIdBytes + 4;
 constexpr int kGroupDepthMax = 64;
 constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 
@@ -100,8 +102,32 @@ Result<std::string> BootId() {
   MARU_ASSIGN_OR_RETURN(std::string text,
                         ReadTextFile("/proc/sys/kernel/random/boot_id", kNumberTextMax));
   while (!text.empty() && text.back() == '\n') text.pop_back();
-  if (text.size() != 2 * kBootIdBytes + 4) return DataLoss("the boot id is no UUID: " + text);
+  if (text.size() != kBootIdTextBytes) return DataLoss("the boot id is no UUID: " + text);
   return text;
+}
+
+Result<std::string> HostIdentity() {
+  MARU_ASSIGN_OR_RETURN(const std::string boot, BootId());
+  const Result<std::string> file =
+      ReadTextFile("/proc/sys/kernel/hostname", kHostNameBytesMax + 1);  // with its line end
+  std::string name = file.ok() ? *file : "localhost";
+  while (!name.empty() && name.back() == '\n') name.pop_back();
+  return name + "/" + boot;
+}
+
+bool SameHost(std::string_view one, std::string_view other) {
+  // The boot id alone is what all containers of a machine see alike and no other machine has.
+  const auto boot_of = [](std::string_view identity) {
+    const std::size_t slash = identity.rfind('/');
+    if (slash == std::string_view::npos) return std::string_view();
+    const std::string_view boot = identity.substr(slash + 1);
+    return boot.size() == kBootIdTextBytes ? boot : std::string_view();
+  };
+  return !boot_of(one).empty() && boot_of(one) == boot_of(other);
+}
+
+std::string_view HostNameIn(std::string_view identity) {
+  return identity.substr(0, identity.rfind('/'));
 }
 
 Result<std::vector<int>> AllowedCpus() {

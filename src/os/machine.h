@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "maru/result.h"
@@ -18,6 +19,15 @@ inline constexpr std::size_t kDaxDevicesMax = 1024;
 
 // Another one after each boot of the machine; the text form of a UUID.
 Result<std::string> BootId();
+
+// Names this machine since its boot, for other processes to compare: "HOST-NAME/BOOT-ID", at most
+// kHostIdentityBytesMax. Containers of one machine may differ in the name, which is for people.
+inline constexpr std::size_t kHostIdentityBytesMax = 64 + 1 + 36;
+Result<std::string> HostIdentity();
+// Whether two texts of HostIdentity are of one machine. False for what is no such text.
+bool SameHost(std::string_view one, std::string_view other);
+// The part of such a text that people know the machine by.
+std::string_view HostNameIn(std::string_view identity);
 
 // The physical memory, or the lowest limit of the control groups (version 1 or 2) that hold this
 // process, whichever is less.

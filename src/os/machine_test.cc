@@ -36,6 +36,24 @@ TEST_F(MachineTest, BootIdStaysTheSame) {
   EXPECT_EQ(*BootId(), id);
 }
 
+TEST_F(MachineTest, HostIdentityIsTheBootWhateverTheName) {
+  ASSERT_OK_AND_ASSIGN(const std::string here, HostIdentity());
+  const std::string boot = *BootId();
+  EXPECT_TRUE(here.ends_with("/" + boot));
+  EXPECT_LE(here.size(), kHostIdentityBytesMax);
+  EXPECT_EQ(HostNameIn(here).size() + 1 + boot.size(), here.size());
+  EXPECT_TRUE(SameHost(here, here));
+  EXPECT_TRUE(SameHost(here, "of-a-container/" + boot));
+  std::string other = here;
+  other.back() = other.back() == '0' ? '1' : '0';
+  EXPECT_FALSE(SameHost(here, other));
+  for (const std::string& odd :
+       {std::string(), boot, "/" + boot.substr(1), here + "/", here + "0"}) {
+    EXPECT_FALSE(SameHost(here, odd)) << odd;
+    EXPECT_FALSE(SameHost(odd, odd)) << odd;
+  }
+}
+
 TEST_F(MachineTest, MemoryLimitIsPlausible) {
   ASSERT_OK_AND_ASSIGN(const std::uint64_t limit, MemoryLimitBytes());
   EXPECT_GE(limit, 1 * kMiB);
