@@ -19,6 +19,7 @@
 #include "engine/resource_manager.h"
 #include "engine/retire.h"
 #include "engine/settle.h"
+#include "engine/touches.h"
 #include "layout/frame.h"
 
 namespace maru::engine {
@@ -31,6 +32,7 @@ namespace {
 constexpr uint64_t kDetachedPollNs = 100'000'000;  // locks of detached clients
 constexpr uint64_t kCondemnedPollNs = 50'000'000;  // leases on condemned pages
 constexpr uint64_t kTouchDrainNs = 1'000'000'000;  // touch rings
+constexpr uint64_t kTouchPauseNs = 1'000'000;      // between two bounded parts of that
 constexpr uint64_t kGrowthPauseNs = 1'000'000;     // between two bounded parts of index growth
 constexpr int kGrowthPartsPerTick = 16;
 
@@ -41,7 +43,8 @@ class Engine::Impl {
   Impl(EngineOptions options, uint32_t pools)
       : core(std::move(options), pools),
         retirement(&core),
-        evictor(&core, &retirement),
+        touches(&core),
+        evictor(&core, &retirement, &touches),
         granting(&core, &retirement, &evictor),
         recall(&core),
         registration(&core, &evictor, &granting),
@@ -59,6 +62,7 @@ class Engine::Impl {
 
   Core core;
   Retirement retirement;
+  Touches touches;
   Evictor evictor;
   Granting granting;
   Recall recall;
@@ -240,8 +244,8 @@ uint64_t Engine::Impl::Tick() {
     if (more) wake(core.now_ns + kGrowthPauseNs);
   }
   if (core.now_ns >= next_drain_ns_) {
-    evictor.DrainTouches();
-    next_drain_ns_ = core.now_ns + kTouchDrainNs;
+    const bool more = touches.DrainRound() == Touches::Left::kSome;
+    next_drain_ns_ = core.now_ns + (more ? kTouchPauseNs : kTouchDrainNs);
   }
   StoreUseTick();
   if (!core.clients.all().empty()) wake(next_drain_ns_);

@@ -92,11 +92,6 @@ bool LeasedPages::Contains(const Stock& stock, RecordNumber record) const {
   return record.value() < bits.size() && bits[record.value()];
 }
 
-void Evictor::MarkUsed(Stock* stock, RecordNumber record) {
-  stock->writer().SetLastUse(record, ++core_->use_tick);
-  stock->Used(record);
-}
-
 void Evictor::Collect(const Scope& scope, uint64_t bytes_wanted, const LeasedPages* leased,
                       std::vector<Target>* batch) {
   Victims victims;
@@ -130,7 +125,8 @@ void Evictor::Collect(const Scope& scope, uint64_t bytes_wanted, const LeasedPag
     bytes += victim.stock->PageBytes(victim.record);
     if (bytes >= bytes_wanted && batch->size() >= keys_gently) break;
   }
-  for (const Victims::Victim& held : spared) MarkUsed(held.stock, held.record);
+  // They are held, so they are in use.
+  for (const Victims::Victim& held : spared) touches_->Mark(held.stock, held.record);
 }
 
 uint32_t Evictor::RetireBatch(const Scope& scope, std::vector<Target>* batch) {
@@ -138,7 +134,7 @@ uint32_t Evictor::RetireBatch(const Scope& scope, std::vector<Target>* batch) {
   uint32_t gone = 0;
   for (const Target& target : *batch) {
     if (target.fate == Target::Fate::kSpared) {
-      MarkUsed(target.stock, target.record);
+      touches_->Mark(target.stock, target.record);
       ++core_->counters.eviction_spared;
     } else {
       ++gone;
@@ -151,7 +147,7 @@ uint32_t Evictor::RetireBatch(const Scope& scope, std::vector<Target>* batch) {
 
 uint32_t Evictor::Evict(const Scope& scope, uint64_t bytes_wanted) {
   if (!on() || scope.LivePages(*core_) == 0) return 0;
-  DrainTouches();
+  touches_->Drain();
   std::vector<Target> batch;
   Collect(scope, bytes_wanted, nullptr, &batch);
   if (batch.empty()) return 0;
@@ -173,22 +169,6 @@ uint64_t Evictor::TrimNamespace(std::string_view name_space, uint64_t bytes_max)
       if (scope.Contains(stock, record)) bytes += stock.PageBytes(record);
     });
     if (bytes <= bytes_max || Evict(scope, bytes - bytes_max) == 0) return bytes;
-  }
-}
-
-void Evictor::DrainTouches() {
-  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
-    for (const std::unique_ptr<Client>& client : core_->clients.all()) {
-      if (!client->pools[stock->index().value()].present) continue;
-      stock->pool().leases().DrainTouches(client->slot, [&](RecordNumber record) {
-        if (!stock->Known(record)) return;
-        if (stock->State(record).state() != PageState::kLive) return;
-        // In no list: stored or confirmed in this very step, which gives it its place at the end.
-        if (!stock->lists().Linked(record)) return;
-        ++core_->counters.touches;
-        MarkUsed(stock.get(), record);
-      });
-    }
   }
 }
 

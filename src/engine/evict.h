@@ -11,6 +11,7 @@
 #include "engine/core.h"
 #include "engine/page_lists.h"
 #include "engine/retire.h"
+#include "engine/touches.h"
 
 namespace maru::engine {
 
@@ -65,7 +66,8 @@ class Evictor {
   // Spared keys that one walk moves to the front.
   static constexpr uint32_t kSparedMax = 64 * 1024;
 
-  Evictor(Core* core, Retirement* retirement) : core_(core), retirement_(retirement) {}
+  Evictor(Core* core, Retirement* retirement, Touches* touches)
+      : core_(core), retirement_(retirement), touches_(touches) {}
 
   bool on() const { return core_->options.eviction == Eviction::kLeastRecentlyUsed; }
 
@@ -78,18 +80,14 @@ class Evictor {
   // none may go. Returns the bytes that are left. Walks all keys.
   uint64_t TrimNamespace(std::string_view name_space, uint64_t bytes_max);
 
-  // Takes in the touches that clients have left in their rings.
-  void DrainTouches();
-
  private:
   void Collect(const Scope& scope, uint64_t bytes_wanted, const LeasedPages* leased,
                std::vector<Target>* batch);
   uint32_t RetireBatch(const Scope& scope, std::vector<Target>* batch);
-  // It is held, so it is in use.
-  void MarkUsed(Stock* stock, RecordNumber record);
 
   Core* core_;
   Retirement* retirement_;
+  Touches* touches_;
 };
 
 }  // namespace maru::engine

@@ -339,6 +339,14 @@ void Stock::Used(RecordNumber record) {
   recency_.Insert(ClassOf(record), RecencyOwner(record), record);
 }
 
+void Stock::PrefetchUse(RecordNumber record) const {
+  const layout::PageRecord* const page = pool_->view().Record(record);
+  if (page == nullptr) return;
+  __builtin_prefetch(page);
+  __builtin_prefetch(&page->last_use, 1);
+  lists_.Prefetch(record);
+}
+
 void Stock::Condemn(RecordNumber record) {
   if (IsExtent(record)) {
     client_regions_.LeftLive(record);

@@ -113,6 +113,8 @@ class Stock {
   // The LIVE page is the most recently used; nothing for an extent, which is never evicted.
   // REQUIRES: its last_use is the greatest yet.
   void Used(RecordNumber record);
+  // Hints that Used() of the record will follow; whatever its state, of any number.
+  void PrefetchUse(RecordNumber record) const;
   // Takes the LIVE page out of its list, so that it cannot be evicted until Used().
   void Hide(RecordNumber record);
   void Retire(RecordNumber record) { writer().Retire(record); }
