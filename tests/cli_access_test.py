@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 
-from server import Server
+from server import UNIX_ONLY, Server
 
 MARU = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "build/maru").resolve()
 STRANGER = 65534
@@ -131,7 +131,7 @@ class OtherUsers(Open):
         pool = pathlib.Path("/dev/shm", f"{self.server.folder.name}.strange")
         process = subprocess.Popen(
             [*AS_STRANGER, self.maru, "serve", "--pool", f"file:{pool},size=32MiB", "--socket",
-             where], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+             where, *UNIX_ONLY], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for line in process.stdout:
             if line.startswith("listening on "):
                 break
@@ -168,19 +168,20 @@ class OtherUsers(Open):
         self.server.stop()
         pool = self.server.pool
         os.chmod(pool, 0o666)
-        refused = maru("serve", "--pool", f"file:{pool}", "--socket", self.server.socket)
+        refused = maru("serve", "--pool", f"file:{pool}", "--socket", self.server.socket,
+                       *UNIX_ONLY)
         self.assertEqual(refused.returncode, 1)
         self.assertIn("open to every user", refused.stderr)
         os.chmod(pool, 0o660)
         os.chown(pool, 0, STRANGER)
         refused = self.stranger("serve", "--pool", f"file:{pool}", "--socket",
-                                f"@{self.server.folder.name}")
+                                f"@{self.server.folder.name}", *UNIX_ONLY)
         self.assertEqual(refused.returncode, 1)
         self.assertIn("belongs to user 0", refused.stderr)
 
     def test_a_folder_without_permission(self):
         refused = self.stranger("serve", "--pool", "shm:maru-none,size=32MiB", "--socket",
-                                "/root/maru.sock")
+                                "/root/maru.sock", *UNIX_ONLY)
         os.unlink("/dev/shm/maru-none")
         self.assertEqual(refused.returncode, 1)
         self.assertIn("/root/maru.sock", refused.stderr)

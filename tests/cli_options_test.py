@@ -9,7 +9,7 @@ import subprocess
 import sys
 import unittest
 
-from server import Server
+from server import UNIX_ONLY, Server
 
 MARU = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "build/maru").resolve()
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
@@ -66,7 +66,7 @@ class Sources(unittest.TestCase):
         pool = f"file:{self.server.pool},size=32MiB"
         self.file.write_text(f"# a comment\n\npool = {pool}\n{config}")
         env = {**os.environ, **environment}
-        process = subprocess.Popen([MARU, "serve", "--config", self.file, *words],
+        process = subprocess.Popen([MARU, "serve", *UNIX_ONLY, "--config", self.file, *words],
                                    stdout=subprocess.PIPE, text=True, env=env)
         said = [line for line in iter(process.stdout.readline, "")
                 if line.startswith("listening on ") and not process.terminate()]
@@ -99,7 +99,7 @@ class Sources(unittest.TestCase):
         self.file.write_text(f"pool = file:{self.server.pool},size=32MiB\n"
                              f"pool = file:{self.server.pool}.second,size=32MiB\n"
                              f"fresh = false\nsocket = {self.server.socket}\n")
-        process = subprocess.Popen([MARU, "serve", "--json", "--config", self.file],
+        process = subprocess.Popen([MARU, "serve", *UNIX_ONLY, "--json", "--config", self.file],
                                    stdout=subprocess.PIPE, text=True)
         told = json.loads(process.stdout.readline())
         process.terminate()
@@ -118,8 +118,6 @@ class Errors(unittest.TestCase):
         self.assertIn('"explode"', done.stderr)
     def test_what_comes_later_says_what_to_use(self):
         for words, instead in ((["top"], "maru stat"), (["serve", "--metrics", "x:1"], "maru stat"),
-                               (["serve", "--listen", "tcp://127.0.0.1:5555"], "--socket"),
-                               (["serve", "--rm-listen", "127.0.0.1:9850"], "--pool"),
                                (["serve", "--pool", "dax:/dev/dax0.0"], "shm:"),
                                (["serve", "--pool", "fsdax:/mnt,size=1GiB"], "file:"),
                                (["serve", "--pool", "numa:0,size=1GiB"], "shm:"),

@@ -8,17 +8,25 @@ import subprocess
 import tempfile
 
 
-class Server:
-    """Runs until stop() or kill(); start() brings it back on the same pool."""
+# A server that does without upstream's protocols, so that tests do not meet at their ports.
+UNIX_ONLY = ("--listen", "none", "--rm-listen", "none")
 
-    def __init__(self, maru, size="64MiB", options=()):
+
+class Server:
+    """Runs until stop() or kill(); start() brings it back on the same pool.
+
+    It serves upstream's protocols where `listen` and `rm_listen` say; after start(), `metadata` and
+    `resource_manager` are where it does, or None."""
+
+    def __init__(self, maru, size="64MiB", options=(), listen="none", rm_listen="none"):
         self.maru = str(maru)
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="maru-test-"))
         shm = pathlib.Path("/dev/shm")
         self.pool = shm / f"{self.folder.name}.pool"
+        self.key = shm / f"{self.pool.name}.key"
         self.socket = self.folder / "maru.sock"
         self.size = size
-        self.options = list(options)
+        self.options = ["--listen", listen, "--rm-listen", rm_listen, *options]
         self.process = None
         self.said = []  # the lines of the last start, up to "listening on"
 
@@ -36,10 +44,17 @@ class Server:
         for line in self.process.stdout:
             self.said.append(line.rstrip("\n"))
             if line.startswith("listening on "):
+                self.metadata = self.told("upstream's metadata protocol at ")
+                self.resource_manager = self.told("upstream's resource-manager protocol at ")
                 return self
         code = self.process.wait()
         self.close()
         raise RuntimeError(f"no server: exit {code}: {self.logged()}")
+
+    def told(self, start):
+        """The rest of the line that it began so."""
+        return next((line.removeprefix(start) for line in self.said if line.startswith(start)),
+                    None)
 
     def close(self):
         self.process.stdout.close()
@@ -81,6 +96,7 @@ class Server:
         if self.process is not None:
             self.stop()
         self.pool.unlink(missing_ok=True)
+        self.key.unlink(missing_ok=True)
         for name in self.folder.iterdir():
             name.unlink()
         self.folder.rmdir()

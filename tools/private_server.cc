@@ -34,10 +34,11 @@ Result<std::unique_ptr<PrivateServer>> PrivateServer::Start(const std::string& p
   os::ChildOptions options;
   options.life = os::ChildLife::kWithParent;
   options.output = os::ChildStream::kPipe;
-  MARU_ASSIGN_OR_RETURN(os::Child child,
-                        os::Child::Start({program, "serve", "--pool", spec, "--socket", "@" + name,
-                                          "--log-level", "warning"},
-                                         options));
+  MARU_ASSIGN_OR_RETURN(
+      os::Child child,
+      os::Child::Start({program, "serve", "--pool", spec, "--socket", "@" + name, "--listen",
+                        "none", "--rm-listen", "none", "--log-level", "warning"},
+                       options));
   const int output = child.output_fd();
   std::unique_ptr<PrivateServer> server(new PrivateServer(std::move(child), "@" + name));
   const Status listening = AwaitListening(output);

@@ -47,12 +47,24 @@ constexpr OptionRow kOptions[] = {
      "When a pool is full: retire the least recently used keys, or refuse", Takes::kOne},
     {"fresh", nullptr, "", "Make the pools anew instead of going on with what is in them",
      Takes::kNothing},
+    {"listen", "URL", "",
+     "Serve clients of upstream's metadata protocol there, or none (default: tcp://127.0.0.1:5555; "
+     "when that is taken, the server says so and goes on without)",
+     Takes::kOne},
+    {"rm-listen", "ADDRESS", "",
+     "Serve clients of upstream's resource-manager protocol there, or none (default: "
+     "127.0.0.1:9850; when that is taken, any free port, which clients are told at --listen)",
+     Takes::kOne},
+    {"allow-remote", nullptr, "",
+     "Let --listen and --rm-listen name addresses that other hosts reach, without any protection",
+     Takes::kNothing},
+    {"wire-hold", "SECONDS", "60",
+     "Keep a page for so long that a client of upstream's, which holds no lease, was told of",
+     Takes::kOne},
     {"region-size", "SIZE", "64MiB", "Cut regions of at least this size", Takes::kOne},
     {"log-level", "LEVEL", "info", "Log to standard error from debug, info, warning or error on",
      Takes::kOne, "MARU_LOG_LEVEL"},
     {kConfigFlag, "FILE", "", "Read options from FILE, lines of KEY = VALUE", Takes::kOne},
-    {"listen", "URL", "none", "Not in this version: clients come through --socket", Takes::kOne},
-    {"rm-listen", "ADDRESS", "none", "Not in this version: --pool names the pools", Takes::kOne},
     {"metrics", "ADDRESS", "none", "Not in this version: maru stat --json has the numbers",
      Takes::kOne},
 };
@@ -68,7 +80,7 @@ Status SetUpLog(const Arguments& arguments) {
 }
 
 // Their help lines say what to use instead.
-constexpr std::string_view kLater[] = {"listen", "rm-listen", "metrics"};
+constexpr std::string_view kLater[] = {"metrics"};
 
 Status RefuseWhatComesLater(const Arguments& arguments) {
   for (const OptionRow& row : kOptions) {
@@ -77,6 +89,30 @@ Status RefuseWhatComesLater(const Arguments& arguments) {
     return InvalidArgument(std::string("--") + row.flag + " " + arguments.Get(row.flag) + ": " +
                            row.help);
   }
+  return OkStatus();
+}
+
+constexpr uint64_t kWireHoldSecondsMax = 86'400;
+
+// What was not asked for may be done without.
+Result<server::ListenOptions> ListenOptionsOf(const Arguments& arguments, std::string_view flag,
+                                              const char* fallback) {
+  if (!arguments.Has(flag)) return server::ListenOptions{fallback, server::WhenTaken::kDoWithout};
+  const std::string address = arguments.Get(flag);
+  if (address.empty()) return InvalidArgument("--" + std::string(flag) + " is empty: write none");
+  return server::ListenOptions{address == "none" ? "" : address, server::WhenTaken::kRefuse};
+}
+
+Status AddUpstream(const Arguments& arguments, server::ServerOptions* options) {
+  server::UpstreamOptions& upstream = options->upstream;
+  MARU_ASSIGN_OR_RETURN(upstream.metadata,
+                        ListenOptionsOf(arguments, "listen", server::kMetadataAddress));
+  MARU_ASSIGN_OR_RETURN(upstream.resource_manager,
+                        ListenOptionsOf(arguments, "rm-listen", server::kResourceManagerAddress));
+  if (arguments.Has("allow-remote")) upstream.reach = server::Reach::kAnyHost;
+  MARU_ASSIGN_OR_RETURN(const uint64_t hold_s,
+                        arguments.Number("wire-hold", 0, kWireHoldSecondsMax));
+  options->engine.wire_hold_ns = hold_s * 1'000'000'000;
   return OkStatus();
 }
 
@@ -100,6 +136,7 @@ Result<server::ServerOptions> OptionsOf(const Arguments& arguments) {
       eviction == "lru" ? engine::Eviction::kLeastRecentlyUsed : engine::Eviction::kNone;
   MARU_ASSIGN_OR_RETURN(options.engine.region_bytes_min, arguments.Size("region-size"));
   options.engine.server_version = MARU_VERSION;
+  MARU_RETURN_IF_ERROR(AddUpstream(arguments, &options));
   return options;
 }
 
@@ -112,11 +149,22 @@ void TellPeople(const server::ServerOptions& options, const server::Server& serv
     if (!note.empty()) line += "; " + note;
     PrintLine(line);
   }
+  const server::UpstreamAddresses upstream = server.upstream();
+  if (!upstream.metadata.empty()) {
+    PrintLine("upstream's metadata protocol at " + upstream.metadata);
+  }
+  if (!upstream.resource_manager.empty()) {
+    PrintLine("upstream's resource-manager protocol at " + upstream.resource_manager);
+  }
   const auto& addresses = server.addresses();
   for (size_t i = 1; i < addresses.size(); ++i) {
     PrintLine("also at " + addresses[i] + ", for containers that share the network alone");
   }
   PrintLine("listening on " + Printable(addresses[0]));
+}
+
+std::string AddressOrNull(const std::string& address) {
+  return address.empty() ? "null" : JsonString(address);
 }
 
 void TellMachines(const server::Server& server) {
@@ -130,7 +178,10 @@ void TellMachines(const server::Server& server) {
   for (const std::string& address : server.addresses()) {
     sockets += std::string(sockets.empty() ? "" : ", ") + JsonString(address);
   }
-  PrintLine("{\"listening\": true, \"sockets\": [" + sockets + "], \"pools\": [" + pools + "]}");
+  const server::UpstreamAddresses upstream = server.upstream();
+  PrintLine("{\"listening\": true, \"sockets\": [" + sockets +
+            "], \"metadata\": " + AddressOrNull(upstream.metadata) + ", \"resource_manager\": " +
+            AddressOrNull(upstream.resource_manager) + ", \"pools\": [" + pools + "]}");
 }
 
 Result<Exit> Run(const Arguments& arguments) {

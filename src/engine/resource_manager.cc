@@ -175,8 +175,12 @@ RmReply ResourceManager::AllocNew(RmClients::Client* client,
     return Handed(*lent, request.size_bytes);
   }
   const bool full = lent.status().code() == StatusCode::kResourceExhausted;
-  LogWarning("client " + std::string(request.client_id) +
-             " gets no region: " + std::string(lent.status().message()));
+  // A client that is refused asks again and again: one line tells.
+  if (core_->now_ns >= next_refusal_log_ns_) {
+    next_refusal_log_ns_ = core_->now_ns + kRefusalLogPauseNs;
+    LogWarning("client " + std::string(request.client_id) +
+               " gets no region: " + std::string(lent.status().message()));
+  }
   return compat::RmAllocReply{.status = full ? RmStatus::kNoMemory : RmStatus::kInvalid};
 }
 

@@ -16,6 +16,7 @@ class ResourceManager {
  public:
   // An id has to fit into a region's record: twice 63 bytes.
   static constexpr size_t kClientIdBytesMax = 2 * (layout::kLabelBytes - 1);
+  static constexpr uint64_t kRefusalLogPauseNs = 10'000'000'000;
 
   ResourceManager(Core* core, Lending* lending) : core_(core), lending_(lending) {}
 
@@ -48,6 +49,7 @@ class ResourceManager {
 
   Core* core_;
   Lending* lending_;
+  uint64_t next_refusal_log_ns_ = 0;
 };
 
 }  // namespace maru::engine

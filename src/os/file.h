@@ -83,6 +83,9 @@ class File {
 
 // kMissing is an answer, not an error. Follows symbolic links.
 Result<PathKind> KindOf(const std::string& path);
+// PATH as another process can open it, whatever its working directory. Nothing is resolved, nothing
+// has to exist.
+Result<std::string> AbsolutePath(const std::string& path);
 // What an unprivileged process can still write to the file system that holds PATH.
 Result<std::uint64_t> FreeSpaceBytes(const std::string& path);
 // NotFound when there is none.

@@ -135,6 +135,13 @@ TEST_F(FileTest, ReopenReachesTheSameFileAlsoWithoutAPath) {
   EXPECT_EQ(*other.SizeBytes(), kMiB);
 }
 
+TEST_F(FileTest, AnAbsolutePathIsWithinTheWorkingDirectory) {
+  EXPECT_EQ(*AbsolutePath("/a/../b"), "/a/../b");
+  std::array<char, 4096> folder{};
+  ASSERT_NE(::getcwd(folder.data(), folder.size()), nullptr);
+  EXPECT_EQ(*AbsolutePath("a/b"), std::string(folder.data()) + "/a/b");
+}
+
 TEST_F(FileTest, TellsKindsOfPaths) {
   ASSERT_OK(WriteTextFile(Path("file"), "x"));
   const PathKind file = *KindOf(Path("file"));

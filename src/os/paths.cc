@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <climits>
 #include <memory>
 
 #include "base/bytes.h"
@@ -13,6 +15,15 @@
 #include "os/file.h"
 
 namespace maru::os {
+
+Result<std::string> AbsolutePath(const std::string& path) {
+  if (path.starts_with('/')) return path;
+  std::array<char, PATH_MAX> folder{};
+  if (::getcwd(folder.data(), folder.size()) == nullptr) {
+    return ErrnoStatus(errno, "read the working directory", "");
+  }
+  return std::string(folder.data()) + "/" + path;
+}
 
 Result<std::uint64_t> FreeSpaceBytes(const std::string& path) {
   struct statvfs facts{};

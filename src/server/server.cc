@@ -1,6 +1,8 @@
 #include "server/server.h"
 
+#include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 
 #include "base/check.h"
@@ -13,6 +15,7 @@
 #include "os/event.h"
 #include "os/machine.h"
 #include "os/process.h"
+#include "os/secret_file.h"
 #include "pool/pool.h"
 #include "pool/pool_file.h"
 #include "server/frame_server.h"
@@ -45,6 +48,22 @@ Result<std::array<uint64_t, 2>> BootWords() {
   return words;
 }
 
+// The key of the tokens in handles, the same after a restart where anybody is given handles.
+Status FillHandleKey(const UpstreamOptions& options, const std::string& pool,
+                     std::span<std::byte> key) {
+  if (!options.any()) return os::FillRandom(key);
+  const std::string path = pool + ".key";
+  const Result<std::vector<std::byte>> kept = os::LoadOrMakeSecret(path, key.size());
+  if (!kept.ok()) {
+    return Status(kept.status().code(),
+                  std::string(kept.status().message()) +
+                      "; clients of upstream's protocols are served with that key alone, and not "
+                      "at all with --listen none --rm-listen none");
+  }
+  std::ranges::copy(*kept, key.begin());
+  return OkStatus();
+}
+
 }  // namespace
 
 class Server::Impl {
@@ -57,12 +76,18 @@ class Server::Impl {
   void Stop() { loop_->Stop(); }
   std::vector<PoolSummary> pools() const;
   const std::vector<std::string>& addresses() const { return addresses_; }
+  UpstreamAddresses upstream() const {
+    return upstream_ == nullptr ? UpstreamAddresses() : upstream_->addresses();
+  }
 
  private:
   Status OpenPool(const PoolSpec& spec, const pool::OpenOptions& open);
   Status MakeAdmission(const std::string& group, Admission* admission);
   Status Listen(const ServerOptions& options, const Admission& admission);
   Status ListenAt(const os::UnixAddress& address, const Admission& admission);
+  Status ListenUpstream(const UpstreamOptions& options);
+  // What is told of the unix socket to handlers that come by upstream's protocol.
+  Result<wire::compat::LocalRoad> LocalRoad() const;
   // 0: no more, until there is activity.
   void ScheduleTick(uint64_t at_ns);
   void OnActivity();
@@ -75,22 +100,26 @@ class Server::Impl {
   std::unique_ptr<net::EventLoop> loop_;
   std::unique_ptr<FrameServer> frames_;
   std::unique_ptr<net::UnixEndpoint> endpoint_;
+  std::unique_ptr<UpstreamListeners> upstream_;
   std::vector<std::string> addresses_;
   std::unique_ptr<os::SignalFd> signals_;
   uint64_t tick_at_ns_ = 0;
 };
 
 Server::Impl::~Impl() {
+  upstream_.reset();
   endpoint_.reset();
   frames_.reset();
   engine_.reset();
 }
 
 Status Server::Impl::OpenPool(const PoolSpec& spec, const pool::OpenOptions& open) {
-  MARU_ASSIGN_OR_RETURN(const os::PathKind kind, os::KindOf(spec.path));
+  // Clients of upstream's resource manager open it by this name.
+  MARU_ASSIGN_OR_RETURN(const std::string path, os::AbsolutePath(spec.path));
+  MARU_ASSIGN_OR_RETURN(const os::PathKind kind, os::KindOf(path));
   if (kind == os::PathKind::kMissing || spec.fresh) {
     if (spec.create_bytes == 0) {
-      return NotFound("no pool at " + spec.path + ": give it a size to make one");
+      return NotFound("no pool at " + path + ": give it a size to make one");
     }
     std::vector<uint32_t> bases;
     for (const auto& other : pools_) bases.push_back(other->region_id_base());
@@ -98,19 +127,19 @@ Status Server::Impl::OpenPool(const PoolSpec& spec, const pool::OpenOptions& ope
     init.flags = spec.checksums ? layout::kFlagChecksums : 0;
     init.existing = spec.fresh ? pool::Existing::kReplace : pool::Existing::kRefuse;
     init.bases_in_use = bases;
-    MARU_RETURN_IF_ERROR(pool::InitPool(spec.path, spec.create_bytes, init).status());
+    MARU_RETURN_IF_ERROR(pool::InitPool(path, spec.create_bytes, init).status());
   }
-  MARU_ASSIGN_OR_RETURN(auto backing, pool::FileBacking::OpenForServing(spec.path));
+  MARU_ASSIGN_OR_RETURN(auto backing, pool::FileBacking::OpenForServing(path));
   const os::File* const file = &backing->file();
   MARU_ASSIGN_OR_RETURN(auto pool, pool::Pool::Open(std::move(backing), open));
   const uint64_t bytes = pool->superblock().pool_bytes;
   if (spec.create_bytes != 0 && spec.create_bytes != bytes) {
-    LogWarning("pool " + spec.path + " is there with " + FormatSize(bytes) + ", not the " +
+    LogWarning("pool " + path + " is there with " + FormatSize(bytes) + ", not the " +
                FormatSize(spec.create_bytes) + " asked for: --fresh makes it anew");
   }
   const bool checksums = (pool->superblock().flags & layout::kFlagChecksums) != 0;
   if (spec.checksums && !checksums) {
-    LogWarning("pool " + spec.path + " is there without checksums: --fresh makes it anew");
+    LogWarning("pool " + path + " is there without checksums: --fresh makes it anew");
   }
   files_.push_back(file);
   pools_.push_back(std::move(pool));
@@ -161,12 +190,38 @@ Status Server::Impl::ListenAt(const os::UnixAddress& address, const Admission& a
   return OkStatus();
 }
 
+Result<wire::compat::LocalRoad> Server::Impl::LocalRoad() const {
+  wire::compat::LocalRoad road;
+  for (const std::string& address : addresses_) {
+    if (address.starts_with('@')) {
+      road.abstract_name = address;
+    } else {
+      MARU_ASSIGN_OR_RETURN(road.socket_path, os::AbsolutePath(address));
+    }
+  }
+  MARU_ASSIGN_OR_RETURN(road.host, os::HostIdentity());
+  road.pool = layout::UuidText(pools_[0]->superblock().device.uuid);
+  return road;
+}
+
+Status Server::Impl::ListenUpstream(const UpstreamOptions& options) {
+  if (!options.any()) return OkStatus();
+  MARU_ASSIGN_OR_RETURN(wire::compat::LocalRoad road, LocalRoad());
+  MARU_ASSIGN_OR_RETURN(upstream_, UpstreamListeners::Open(options, std::move(road),
+                                                           {engine_.get(), loop_.get(), clock_,
+                                                            [this] { OnActivity(); }}));
+  return OkStatus();
+}
+
 Status Server::Impl::Open(const ServerOptions& options) {
   if (options.pools.empty()) return InvalidArgument("no pool to serve");
   if (options.pools.size() > layout::kPoolsMax) {
     return InvalidArgument(std::to_string(options.pools.size()) + " pools: at most " +
                            std::to_string(layout::kPoolsMax));
   }
+  // A wrong word of the command line leaves no pool behind.
+  MARU_RETURN_IF_ERROR(os::UnixAddress::Parse(options.socket_path).status());
+  MARU_RETURN_IF_ERROR(CheckUpstreamOptions(options.upstream));
   // One for each connection, and those of the pools and of attach answers on their way.
   const Status limit = os::RaiseDescriptorLimit(net::UnixEndpoint::kConnectionsMax + 256);
   if (!limit.ok()) LogWarning(std::string(limit.message()));
@@ -184,14 +239,18 @@ Status Server::Impl::Open(const ServerOptions& options) {
   Admission admission;
   MARU_RETURN_IF_ERROR(MakeAdmission(options.socket_group, &admission));
   liveness_ = std::make_unique<OsLiveness>(files_);
+  engine::EngineOptions engine_options = options.engine;
+  MARU_RETURN_IF_ERROR(
+      FillHandleKey(options.upstream, pools_[0]->name(), engine_options.handle_key));
   const auto now = static_cast<uint64_t>(clock_->Now());
   MARU_ASSIGN_OR_RETURN(
-      engine_, engine::Engine::Create(options.engine, pools, liveness_.get(), open.epoch, now,
+      engine_, engine::Engine::Create(engine_options, pools, liveness_.get(), open.epoch, now,
                                       static_cast<uint64_t>(os::WallTimeNs())));
   // Before anybody can know that it serves: from then on it stops in order.
   MARU_ASSIGN_OR_RETURN(os::SignalFd signals, os::StopSignals());
   signals_ = std::make_unique<os::SignalFd>(std::move(signals));
   MARU_RETURN_IF_ERROR(Listen(options, admission));
+  MARU_RETURN_IF_ERROR(ListenUpstream(options.upstream));
   ScheduleTick(now);
   return OkStatus();
 }
@@ -217,6 +276,7 @@ Status Server::Impl::Run() {
       }));
   const Status ran = loop_->Run();
   loop_->Unwatch(signals_->fd());
+  upstream_.reset();
   endpoint_.reset();
   engine_.reset();
   for (const auto& pool : pools_) pool->CloseCleanly();
@@ -245,5 +305,6 @@ Status Server::Run() { return impl_->Run(); }
 void Server::Stop() { impl_->Stop(); }
 std::vector<Server::PoolSummary> Server::pools() const { return impl_->pools(); }
 const std::vector<std::string>& Server::addresses() const { return impl_->addresses(); }
+UpstreamAddresses Server::upstream() const { return impl_->upstream(); }
 
 }  // namespace maru::server

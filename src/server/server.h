@@ -1,4 +1,4 @@
-// The daemon: pools, engine and the unix socket in one thread.
+// The daemon: pools, engine, the unix socket and upstream's two protocols in one thread.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "maru/result.h"
+#include "server/upstream_listeners.h"
 
 namespace maru::server {
 
@@ -26,6 +27,9 @@ struct ServerOptions {
   // that is named for the first pool, see addresses().
   std::string socket_path;
   std::string socket_group;  // name or number; its members are admitted, socket and pools 0660
+  UpstreamOptions upstream;
+  // Without a handle key: that is in a file of mode 0600 beside the first pool's, "POOL.key", which
+  // is made when upstream's protocols are served for the first time.
   engine::EngineOptions engine;
 };
 
@@ -52,6 +56,7 @@ class Server {
   // Where it listens, as clients name it: what the options said, then the abstract socket beside a
   // path, which is missing when somebody else has that name.
   const std::vector<std::string>& addresses() const;
+  UpstreamAddresses upstream() const;
 
  private:
   class Impl;

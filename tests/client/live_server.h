@@ -1,10 +1,12 @@
 // A real `maru serve` for tests of the client library: a process of its own, on a pool and a socket
-// of its own. It can be killed and started again on the same pool.
+// of its own. It can be killed and started again on the same pool. It serves upstream's protocols
+// where the options say so, --listen first.
 #pragma once
 
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +32,7 @@ class LiveServer {
   ~LiveServer() {
     if (child_) End(SIGTERM);
     EXPECT_TRUE(os::RemoveFile(pool_).ok());
+    os::RemoveFile(pool_ + ".key").ok();
     os::RemoveFile(socket_ + ".lock").ok();
     os::RemoveFile(socket_).ok();
   }
@@ -98,6 +101,9 @@ class LiveServer {
   void StartWith(const std::vector<std::string>& options) {
     std::vector<std::string> words = {MARU_PROGRAM, "serve",  "--socket",
                                       socket_,      "--pool", "file:" + pool_ + ",size=" + size_};
+    if (std::ranges::find(options, "--listen") == options.end()) {
+      words.insert(words.end(), {"--listen", "none", "--rm-listen", "none"});
+    }
     words.insert(words.end(), options.begin(), options.end());
     os::ChildOptions streams;
     streams.output = os::ChildStream::kPipe;

@@ -234,8 +234,8 @@ class PipelinedClient(Calls):
         while len(self._waiting) >= self._in_flight_max:
             self._receive()
         self._sequence += 1
-        self._socket.send(b"", zmq.SNDMORE)
-        self._socket.send(encode(message_type, self._sequence, fields, flags))
+        message = encode(message_type, self._sequence, fields, flags)
+        self._socket.send_multipart([b"", message])
         if not flags & Flag.NO_REPLY:
             self._waiting[self._sequence] = (message_type, flags)
         return self._sequence

@@ -234,3 +234,9 @@ class ResourceManagerClient:
 
     def __exit__(self, *_):
         self.close()
+
+
+def connect(address, client_id=None):
+    """To "HOST:PORT"."""
+    host, _, port = address.rpartition(":")
+    return ResourceManagerClient(host, int(port), client_id)

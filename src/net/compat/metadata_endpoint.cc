@@ -35,7 +35,6 @@ Status SetOption(void* socket, int option, T value) {
 
 Status SetOptions(void* socket) {
   MARU_RETURN_IF_ERROR(SetOption<int>(socket, ZMQ_LINGER, 0));
-  MARU_RETURN_IF_ERROR(SetOption<int>(socket, ZMQ_IPV6, 1));
   MARU_RETURN_IF_ERROR(SetOption<int>(socket, ZMQ_BACKLOG, kBacklog));
   MARU_RETURN_IF_ERROR(
       SetOption<int64_t>(socket, ZMQ_MAXMSGSIZE, upstream::kMetadataMessageBytesMax));
@@ -107,6 +106,10 @@ Status MetadataEndpoint::Open(std::string_view address) {
   socket_ = zmq_socket(context_, ZMQ_ROUTER);
   if (socket_ == nullptr) return ZmqStatus("make", "a ZeroMQ socket");
   MARU_RETURN_IF_ERROR(SetOptions(socket_));
+  // Not for IPv4: its addresses would be told in the form of IPv6.
+  if (tcp.host().find(':') != std::string::npos) {
+    MARU_RETURN_IF_ERROR(SetOption<int>(socket_, ZMQ_IPV6, 1));
+  }
   std::string name = std::string(kScheme) + tcp.ToString();
   if (tcp.port() == 0) name.back() = '*';  // ZeroMQ's word for any free port
   if (zmq_bind(socket_, name.c_str()) != 0) return ZmqStatus("listen at", name);

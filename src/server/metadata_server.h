@@ -1,0 +1,37 @@
+// Between one address of upstream's metadata protocol and the engine.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "engine/metadata_context.h"
+#include "net/compat/metadata_endpoint.h"
+
+namespace maru::server {
+
+class MetadataServer final : public net::compat::MetadataService {
+ public:
+  // REQUIRES: the pointers outlive this. on_activity is called after whatever the engine was told.
+  MetadataServer(engine::Engine* engine, engine::MetadataContext context, const Clock* clock,
+                 std::function<void()> on_activity)
+      : engine_(engine),
+        context_(std::move(context)),
+        clock_(clock),
+        on_activity_(std::move(on_activity)) {}
+
+  // Told to clients from the next handshake on.
+  void set_rm_address(std::string address) { context_.rm_address = std::move(address); }
+
+  std::vector<std::byte> Answer(const wire::compat::MetadataHeader& header,
+                                const wire::compat::MetadataRequest& request) override;
+
+ private:
+  engine::Engine* const engine_;
+  engine::MetadataContext context_;
+  const Clock* const clock_;
+  const std::function<void()> on_activity_;
+};
+
+}  // namespace maru::server

@@ -1,0 +1,19 @@
+#include "server/resource_manager_server.h"
+
+#include "wire/compat/resource_manager_codec.h"
+
+namespace maru::server {
+
+std::vector<std::byte> ResourceManagerServer::Answer(const net::compat::RmCaller& caller,
+                                                     const wire::compat::RmRequest& request) {
+  const wire::compat::RmReply reply = engine_->HandleRm(caller.connection, request, Now());
+  on_activity_();
+  return wire::compat::EncodeRmReply(reply);
+}
+
+void ResourceManagerServer::OnClosed(const net::compat::RmCaller& caller) {
+  engine_->RmDisconnected(caller.connection, Now());
+  on_activity_();
+}
+
+}  // namespace maru::server

@@ -1,0 +1,110 @@
+#include "server/upstream_listeners.h"
+
+#include <utility>
+
+#include "base/log.h"
+#include "os/tcp_socket.h"
+
+namespace maru::server {
+
+namespace {
+
+constexpr std::string_view kScheme = "tcp://";
+
+Status CheckAddress(std::string_view option, std::string_view address, std::string_view scheme,
+                    Reach reach) {
+  if (address.empty()) return OkStatus();
+  const std::string named = std::string(option) + " " + std::string(address.substr(0, 64));
+  if (!address.starts_with(scheme)) {
+    return InvalidArgument(named + ": wanted is tcp://ADDRESS:PORT, as in " + kMetadataAddress);
+  }
+  const Result<os::TcpAddress> parsed = os::TcpAddress::Parse(address.substr(scheme.size()));
+  if (!parsed.ok()) return InvalidArgument(named + ": " + std::string(parsed.status().message()));
+  if (parsed->is_loopback() || reach == Reach::kAnyHost) return OkStatus();
+  return InvalidArgument(named +
+                         ": other hosts reach that address, and whoever reaches it reads "
+                         "and deletes every key; --allow-remote allows it");
+}
+
+bool IsTaken(const Status& status) { return status.code() == StatusCode::kAlreadyExists; }
+
+Status Named(std::string_view option, const Status& status) {
+  return Status(status.code(), std::string(option) + ": " + std::string(status.message()));
+}
+
+// Regions are mapped on this host alone, so a client of an address of all interfaces takes this.
+std::string ToldAddress(const os::TcpAddress& address) {
+  const std::string port = std::to_string(address.port());
+  if (address.host() == "0.0.0.0") return "127.0.0.1:" + port;
+  if (address.host() == "::") return "[::1]:" + port;
+  return address.ToString();
+}
+
+}  // namespace
+
+Status CheckUpstreamOptions(const UpstreamOptions& options) {
+  MARU_RETURN_IF_ERROR(CheckAddress("--listen", options.metadata.address, kScheme, options.reach));
+  return CheckAddress("--rm-listen", options.resource_manager.address, "", options.reach);
+}
+
+UpstreamListeners::UpstreamListeners(wire::compat::LocalRoad local_road, const Wiring& wiring)
+    : loop_(wiring.loop),
+      metadata_(wiring.engine,
+                {.name_space = catalogue::Namespace(local_road.name_space),
+                 .rm_address = {},
+                 .local_road = std::move(local_road)},
+                wiring.clock, wiring.on_activity),
+      resource_manager_(wiring.engine, wiring.clock, wiring.on_activity) {}
+
+Result<std::unique_ptr<UpstreamListeners>> UpstreamListeners::Open(
+    const UpstreamOptions& options, wire::compat::LocalRoad local_road, const Wiring& wiring) {
+  std::unique_ptr<UpstreamListeners> listeners(
+      new UpstreamListeners(std::move(local_road), wiring));
+  MARU_RETURN_IF_ERROR(listeners->OpenMetadata(options));
+  MARU_RETURN_IF_ERROR(listeners->OpenResourceManager(options));
+  return listeners;
+}
+
+Status UpstreamListeners::OpenMetadata(const UpstreamOptions& options) {
+  const ListenOptions& listen = options.metadata;
+  if (listen.address.empty()) return OkStatus();
+  auto endpoint = net::compat::MetadataEndpoint::Create(loop_, &metadata_, listen.address);
+  if (!endpoint.ok() && IsTaken(endpoint.status()) && listen.when_taken == WhenTaken::kDoWithout) {
+    LogWarning("clients of upstream's metadata protocol are not served: somebody else listens at " +
+               listen.address + "; stop that and start again, or name another with --listen URL");
+    return OkStatus();
+  }
+  if (!endpoint.ok()) return Named("--listen", endpoint.status());
+  metadata_endpoint_ = std::move(*endpoint);
+  addresses_.metadata = metadata_endpoint_->address();
+  return OkStatus();
+}
+
+Status UpstreamListeners::OpenResourceManager(const UpstreamOptions& options) {
+  const ListenOptions& listen = options.resource_manager;
+  if (listen.address.empty()) return OkStatus();
+  MARU_ASSIGN_OR_RETURN(const os::TcpAddress wanted, os::TcpAddress::Parse(listen.address));
+  auto endpoint = net::compat::ResourceManagerEndpoint::Create(loop_, &resource_manager_, wanted);
+  if (!endpoint.ok() && IsTaken(endpoint.status()) && listen.when_taken == WhenTaken::kDoWithout) {
+    if (addresses_.metadata.empty()) {
+      LogWarning(
+          "clients of upstream's resource manager are not served: somebody else listens at " +
+          listen.address + "; stop that and start again, or name another with --rm-listen ADDRESS");
+      return OkStatus();
+    }
+    MARU_ASSIGN_OR_RETURN(const os::TcpAddress any, os::TcpAddress::Parse("127.0.0.1:0"));
+    endpoint = net::compat::ResourceManagerEndpoint::Create(loop_, &resource_manager_, any);
+    if (endpoint.ok()) {
+      LogWarning("somebody else listens at " + listen.address + ": the resource manager is at " +
+                 (*endpoint)->address().ToString() + ", which clients of " + addresses_.metadata +
+                 " are told");
+    }
+  }
+  if (!endpoint.ok()) return Named("--rm-listen", endpoint.status());
+  resource_manager_endpoint_ = std::move(*endpoint);
+  addresses_.resource_manager = resource_manager_endpoint_->address().ToString();
+  metadata_.set_rm_address(ToldAddress(resource_manager_endpoint_->address()));
+  return OkStatus();
+}
+
+}  // namespace maru::server

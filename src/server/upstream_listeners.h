@@ -1,0 +1,60 @@
+// The addresses at which a daemon serves upstream's two protocols (docs/upstream_clients.md).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "maru/result.h"
+#include "net/event_loop.h"
+#include "server/metadata_server.h"
+#include "server/resource_manager_server.h"
+#include "server/upstream_options.h"
+
+namespace maru::server {
+
+// Where a protocol is served, with the port that was chosen; empty: it is not.
+struct UpstreamAddresses {
+  std::string metadata;          // "tcp://127.0.0.1:5555"
+  std::string resource_manager;  // "127.0.0.1:9850"
+};
+
+// InvalidArgument names the option, the address and what is wrong with it.
+Status CheckUpstreamOptions(const UpstreamOptions& options);
+
+class UpstreamListeners {
+ public:
+  struct Wiring {
+    engine::Engine* engine = nullptr;
+    net::EventLoop* loop = nullptr;
+    const Clock* clock = nullptr;
+    std::function<void()> on_activity;  // called after whatever the engine was told
+  };
+
+  // Errors name the option, the address and what to do. `local_road` is told to our own handlers.
+  // REQUIRES: what the wiring points to outlives this; the options are checked.
+  static Result<std::unique_ptr<UpstreamListeners>> Open(const UpstreamOptions& options,
+                                                         wire::compat::LocalRoad local_road,
+                                                         const Wiring& wiring);
+  UpstreamListeners(const UpstreamListeners&) = delete;
+  UpstreamListeners& operator=(const UpstreamListeners&) = delete;
+
+  const UpstreamAddresses& addresses() const { return addresses_; }
+
+ private:
+  UpstreamListeners(wire::compat::LocalRoad local_road, const Wiring& wiring);
+  Status OpenMetadata(const UpstreamOptions& options);
+  Status OpenResourceManager(const UpstreamOptions& options);
+
+  net::EventLoop* const loop_;
+  MetadataServer metadata_;
+  ResourceManagerServer resource_manager_;
+  UpstreamAddresses addresses_;
+  // Below what they call.
+  std::unique_ptr<net::compat::MetadataEndpoint> metadata_endpoint_;
+  std::unique_ptr<net::compat::ResourceManagerEndpoint> resource_manager_endpoint_;
+};
+
+}  // namespace maru::server

@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""Where `maru serve` serves upstream's two protocols, and what it says when it cannot."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+from server import Server  # noqa: E402
+from upstream import metadata, resource_manager  # noqa: E402
+
+MARU = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "build/maru").resolve()
+ANY_METADATA, ANY_RM = "tcp://127.0.0.1:0", "127.0.0.1:0"
+METADATA_DEFAULT, RM_DEFAULT = "tcp://127.0.0.1:5555", "127.0.0.1:9850"
+
+
+def serve(*words):
+    """A server that is expected to end at once."""
+    return subprocess.run([MARU, "serve", *words], capture_output=True, text=True)
+
+
+def take(port):
+    """The port is taken afterwards, by us or by whoever has it already."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("127.0.0.1", port))
+        listener.listen()
+    except OSError:
+        pass
+    return listener
+
+
+class Addresses(unittest.TestCase):
+    def server(self, **options):
+        server = Server(MARU, size="32MiB", **options)
+        self.addCleanup(server.__exit__)
+        return server
+
+    def test_ports_that_were_chosen_are_told_and_served(self):
+        server = self.server(listen=ANY_METADATA, rm_listen=ANY_RM).start()
+        self.assertRegex(server.metadata, r"^tcp://127\.0\.0\.1:[1-9]\d*$")
+        self.assertRegex(server.resource_manager, r"^127\.0\.0\.1:[1-9]\d*$")
+        with metadata.MetadataClient(server.metadata) as client:
+            shaken = client.handshake()
+        self.assertEqual(shaken["rm_address"], server.resource_manager)
+        with resource_manager.connect(server.resource_manager) as client:
+            self.assertEqual([pool.path for pool in client.stats()], [str(server.pool)])
+
+    def test_none_serves_nothing_and_makes_no_key(self):
+        server = self.server().start()
+        self.assertEqual((server.metadata, server.resource_manager), (None, None))
+        self.assertFalse(server.key.exists())
+
+    def test_json_tells_both(self):
+        server = self.server()
+        for words, expected in (((ANY_METADATA, ANY_RM), (str, str)),
+                                (("none", ANY_RM), (type(None), str)),
+                                ((ANY_METADATA, "none"), (str, type(None)))):
+            process = subprocess.Popen(
+                [MARU, "serve", "--json", "--pool", f"file:{server.pool},size=32MiB", "--socket",
+                 server.socket, "--listen", words[0], "--rm-listen", words[1], "--log-level",
+                 "warning"],
+                stdout=subprocess.PIPE, text=True)
+            told = json.loads(process.stdout.readline())
+            process.terminate()
+            process.communicate()
+            self.assertEqual((type(told["metadata"]), type(told["resource_manager"])), expected)
+
+    def test_a_taken_address_that_was_asked_for_is_an_error_that_names_it(self):
+        first = self.server(listen=ANY_METADATA, rm_listen=ANY_RM).start()
+        for option, taken in (("--listen", first.metadata),
+                              ("--rm-listen", first.resource_manager)):
+            other = "--rm-listen" if option == "--listen" else "--listen"
+            second = self.server()
+            done = serve("--pool", f"file:{second.pool},size=32MiB", "--socket", second.socket,
+                         option, taken, other, "none")
+            self.assertEqual(done.returncode, 1, done.stderr)
+            for word in (option, taken, "choose another address"):
+                self.assertIn(word, done.stderr)
+
+    def test_a_taken_default_is_done_without(self):
+        with take(5555), take(9850):
+            server = self.server()
+            server.options = []
+            server.start()
+        self.assertEqual((server.metadata, server.resource_manager), (None, None))
+        warned = [line for line in server.logged().splitlines() if "warning" in line]
+        self.assertEqual(len(warned), 2, warned)
+        for line, words in zip(warned, ((METADATA_DEFAULT, "--listen URL"),
+                                        (RM_DEFAULT, "--rm-listen ADDRESS"))):
+            for word in words:
+                self.assertIn(word, line)
+        self.assertEqual(server.run("put", "k", "-", data=b"bytes").returncode, 0)
+
+    def test_clients_are_told_where_the_resource_manager_is_when_its_default_is_taken(self):
+        with take(9850):
+            server = self.server()
+            server.options = ["--listen", ANY_METADATA]
+            server.start()
+        self.assertNotIn(server.resource_manager, (None, RM_DEFAULT))
+        with metadata.MetadataClient(server.metadata) as client:
+            self.assertEqual(client.handshake()["rm_address"], server.resource_manager)
+
+    def test_the_defaults_are_upstreams(self):
+        """In a network of its own, where nobody has those ports."""
+        server = self.server()
+        raise_loopback = ("import fcntl, os, socket, struct, sys\n"
+                          "fcntl.ioctl(socket.socket(), 0x8914, struct.pack('16sH', b'lo', 1))\n"
+                          "os.execv(sys.argv[1], sys.argv[1:])\n")
+        process = subprocess.Popen(
+            ["unshare", "--net", sys.executable, "-c", raise_loopback, MARU, "serve", "--json",
+             "--pool", f"file:{server.pool},size=32MiB", "--socket", server.socket],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        line = process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        error = process.communicate()[1]
+        if not line and "unshare" in error:
+            self.skipTest("needs a network of its own: " + error.strip())
+        told = json.loads(line)
+        self.assertEqual((told["metadata"], told["resource_manager"]),
+                         (METADATA_DEFAULT, RM_DEFAULT))
+
+    def test_other_hosts_need_a_word_of_the_user(self):
+        server = self.server()
+        pool = f"file:{server.pool},size=32MiB"
+        for option, address in (("--listen", "tcp://0.0.0.0:0"), ("--listen", "tcp://*:0"),
+                                ("--listen", "tcp://[::]:0"), ("--rm-listen", "0.0.0.0:0")):
+            other = "--rm-listen" if option == "--listen" else "--listen"
+            done = serve("--pool", pool, "--socket", server.socket, option, address, other, "none")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            for word in (option, address, "--allow-remote"):
+                self.assertIn(word, done.stderr)
+            self.assertFalse(server.pool.exists())
+        server.options = ["--listen", "tcp://0.0.0.0:0", "--rm-listen", "0.0.0.0:0",
+                          "--allow-remote"]
+        server.start()
+        port = server.metadata.rpartition(":")[2]
+        with metadata.MetadataClient(f"tcp://127.0.0.1:{port}") as client:
+            rm_port = server.resource_manager.rpartition(":")[2]
+            self.assertEqual(client.handshake()["rm_address"], f"127.0.0.1:{rm_port}")
+
+    def test_what_is_no_address_is_named_and_leaves_no_pool(self):
+        server = self.server()
+        for option, address in (("--listen", "127.0.0.1:5555"), ("--listen", "tcp://nowhere:1"),
+                                ("--listen", "ipc:///tmp/x"), ("--listen", "tcp://127.0.0.1"),
+                                ("--rm-listen", "tcp://127.0.0.1:1"), ("--rm-listen", "9850"),
+                                ("--listen", ""), ("--rm-listen", "")):
+            done = serve("--pool", f"file:{server.pool},size=32MiB", "--socket", server.socket,
+                         option, address)
+            self.assertEqual(done.returncode, 2, (address, done.stderr))
+            self.assertIn(f"{option} {address}".strip(), done.stderr)
+            self.assertFalse(server.pool.exists())
+        for seconds in ("-1", "86401", "long"):
+            done = serve("--wire-hold", seconds)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"--wire-hold {seconds}", done.stderr)
+
+
+class LocalRoad(unittest.TestCase):
+    """What the handshake tells a handler of ours."""
+
+    def told(self, server):
+        with metadata.MetadataClient(server.metadata) as client:
+            return client.handshake()["maru"]
+
+    def test_socket_host_pool_and_namespace(self):
+        with Server(MARU, size="32MiB", listen=ANY_METADATA) as server:
+            road = self.told(server)
+            shown = subprocess.run([MARU, "pool", "inspect", server.pool], capture_output=True,
+                                   check=True, text=True).stdout
+        uuid = re.search(r"^ *uuid: (\S+)$", shown, re.MULTILINE).group(1)
+        boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        self.assertEqual(road, {"socket": str(server.socket),
+                                "abstract_name": f"@maru-{uuid}",
+                                "host": f"{socket.gethostname()}/{boot}",
+                                "pool": uuid, "namespace": ""})
+
+    def test_an_abstract_socket_alone(self):
+        with Server(MARU, size="32MiB", listen=ANY_METADATA) as server:
+            server.stop()
+            name = f"@{server.folder.name}"
+            server.socket = name
+            server.start()
+            road = self.told(server)
+            self.assertEqual((road["socket"], road["abstract_name"]), ("", name))
+
+    def test_a_relative_path_is_told_as_clients_can_open_it(self):
+        server = Server(MARU, size="32MiB", listen=ANY_METADATA, rm_listen=ANY_RM)
+        self.addCleanup(server.__exit__)
+        before = os.getcwd()
+        self.addCleanup(os.chdir, before)
+        socket_path, pool = server.socket, server.pool
+        os.chdir(server.folder)
+        server.socket = "maru.sock"
+        server.pool = os.path.relpath(pool, server.folder)
+        server.start()
+        server.socket, server.pool = socket_path, pool
+        folder = os.path.realpath(server.folder)
+        self.assertEqual(self.told(server)["socket"], f"{folder}/maru.sock")
+        with resource_manager.connect(server.resource_manager) as client:
+            (told,) = client.stats()
+        self.assertTrue(os.path.isabs(told.path))
+        self.assertTrue(os.path.samefile(told.path, pool))
+
+
+class Key(unittest.TestCase):
+    """Of the tokens in handles."""
+
+    def setUp(self):
+        self.server = Server(MARU, size="32MiB", listen=ANY_METADATA, rm_listen=ANY_RM)
+        self.addCleanup(self.server.__exit__)
+
+    def test_it_is_the_owners_alone(self):
+        self.server.start()
+        facts = self.server.key.stat()
+        self.assertEqual((stat.S_IMODE(facts.st_mode), facts.st_size), (0o600, 16))
+
+    def test_a_key_that_others_can_read_is_not_used(self):
+        self.server.start()
+        self.server.stop()
+        self.server.key.chmod(0o640)
+        with self.assertRaisesRegex(RuntimeError, f"{self.server.key}.*--listen none"):
+            self.server.start()
+        self.server.key.chmod(0o600)
+        self.server.start()
+
+
+if __name__ == "__main__":
+    unittest.main()
