@@ -12,6 +12,7 @@
 
 #include "base/hash.h"
 #include "base/ids.h"
+#include "base/prefetch.h"
 #include "layout/index.h"
 
 namespace maru::catalogue {
@@ -39,7 +40,7 @@ class IndexTable {
   layout::IndexEntry At(uint64_t slot) const {
     return layout::IndexEntry(slots_[slot].load(std::memory_order_relaxed));
   }
-  void Prefetch(uint64_t slot) const { __builtin_prefetch(&slots_[slot], 1); }
+  void Prefetch(uint64_t slot) const { maru::Prefetch(&slots_[slot]); }
 
   // Stops at the first slot for which `stop` answers true; kNowhere after an empty slot or a whole
   // round.

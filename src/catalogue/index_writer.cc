@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/prefetch.h"
 #include "catalogue/publication_points.h"
 
 namespace maru::catalogue {
@@ -179,7 +180,7 @@ void IndexWriter::MoveSome(uint64_t slots) {
   const uint64_t ahead = std::min(end + slots, old_.table.capacity());
   for (uint64_t slot = end; slot < ahead; ++slot) {
     const IndexEntry entry = old_.table.At(slot);
-    if (is_entry(entry)) __builtin_prefetch(memory_->Record(entry.record()));
+    if (is_entry(entry)) maru::Prefetch(memory_->Record(entry.record()));
   }
   for (; moved_ < end; ++moved_) {
     const IndexEntry entry = old_.table.At(moved_);

@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/prefetch.h"
 #include "base/sequence_point.h"
 #include "layout/state_word.h"
 
@@ -203,26 +204,7 @@ Match Probe(const Table& table, const Hash128& hash, const Check& check) {
   return Match::kOther;
 }
 
-Match ProbeTables(const Tables& tables, const PoolView& view, const KeyRef& key, Found* out) {
-  for (const Table& table : tables.in_order) {
-    const Match match = Probe(
-        table, key.hash, [&](RecordNumber record) { return CheckRecord(view, record, key, out); });
-    if (match != Match::kOther) return match;
-  }
-  return Match::kOther;
-}
-
-void Prefetch(const void* address) { __builtin_prefetch(address); }
-
-void PrefetchHomes(const Tables& tables, const Hash128& hash) {
-  for (const Table& table : tables.in_order) {
-    if (table.count != 0) Prefetch(table.entries + IndexEntry::Home(hash, table.count));
-  }
-}
-
-void PrefetchText(const PoolView& view, const PageRecord& record, const KeyRef& key) {
-  // A hint: what is read here is read again and checked. Acquire as everywhere.
-  const uint64_t offset = record.text_offset.load(std::memory_order_acquire);
+void PrefetchTextAt(const PoolView& view, uint64_t offset, const KeyRef& key) {
   const uint64_t length = key.name_space.size() + key.key.size();
   if (!view.InBounds(offset, length)) return;
   const uint64_t end =
@@ -232,12 +214,49 @@ void PrefetchText(const PoolView& view, const PageRecord& record, const KeyRef& 
   }
 }
 
+// A look-up is three cache misses, each at an address that the one before tells: index entry,
+// record, text. The text's is guessed, so that it comes with the record.
+Match CheckRecordWithGuess(const PoolView& view, TextPlaces* places, RecordNumber record,
+                           const KeyRef& key, Found* out) {
+  const uint64_t text_bytes = key.name_space.size() + key.key.size();
+  PrefetchTextAt(view, places->Guess(record, text_bytes), key);
+  const Match match = CheckRecord(view, record, key, out);
+  if (match == Match::kLive) {
+    // Acquire as everywhere. By now it may be another life's: a hint.
+    const uint64_t offset = view.Record(record)->text_offset.load(std::memory_order_acquire);
+    places->Learn(record, text_bytes, offset, key.hash.low);
+  }
+  return match;
+}
+
+Match ProbeTables(const Tables& tables, const PoolView& view, TextPlaces* places, const KeyRef& key,
+                  Found* out) {
+  for (const Table& table : tables.in_order) {
+    const Match match = Probe(table, key.hash, [&](RecordNumber record) {
+      return CheckRecordWithGuess(view, places, record, key, out);
+    });
+    if (match != Match::kOther) return match;
+  }
+  return Match::kOther;
+}
+
+void PrefetchHomes(const Tables& tables, const Hash128& hash) {
+  for (const Table& table : tables.in_order) {
+    if (table.count != 0) Prefetch(table.entries + IndexEntry::Home(hash, table.count));
+  }
+}
+
+void PrefetchText(const PoolView& view, const PageRecord& record, const KeyRef& key) {
+  // A hint: what is read here is read again and checked. Acquire as everywhere.
+  PrefetchTextAt(view, record.text_offset.load(std::memory_order_acquire), key);
+}
+
 }  // namespace
 
 FindVerdict Reader::Find(const KeyRef& key, Found* out) const {
   for (int tries = 0; tries < kRetriesMax; ++tries) {
     const Tables tables = OpenTables(view_);
-    const Match match = ProbeTables(tables, view_, key, out);
+    const Match match = ProbeTables(tables, view_, places_.get(), key, out);
     if (match != Match::kOther) return VerdictOf(match);
     MARU_SEQUENCE_POINT("find:probed");
     if (TablesUnchanged(view_, tables)) return tables.absent();

@@ -1,14 +1,16 @@
 // Lookups in a mapped catalogue, without a message, a lock or a wait. The protocol, its orders and
 // the models that prove them: docs/memory_model.md.
 //
-// Thread-safe: a Reader has no state of its own.
+// Thread-safe: a Reader has no state of its own but hints, which its copies share.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "base/ids.h"
 #include "catalogue/key.h"
+#include "catalogue/text_places.h"
 #include "catalogue/view.h"
 
 namespace maru::catalogue {
@@ -33,7 +35,7 @@ class Reader {
   static constexpr int kRetriesMax = 16;
 
   Reader() = default;
-  explicit Reader(PoolView view) : view_(view) {}
+  explicit Reader(PoolView view) : view_(view), places_(std::make_shared<TextPlaces>()) {}
   const PoolView& view() const { return view_; }
 
   // A key that is LIVE for the whole call is never missed; nothing that was never true is found.
@@ -48,6 +50,7 @@ class Reader {
                  std::span<Found> found) const;
 
   PoolView view_;
+  std::shared_ptr<TextPlaces> places_;
 };
 
 }  // namespace maru::catalogue

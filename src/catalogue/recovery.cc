@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/prefetch.h"
 #include "catalogue/key_text.h"
 #include "catalogue/publication_points.h"
 
@@ -196,7 +197,7 @@ Status Recovery::Enqueue(RecordNumber record, RegionSlot slot) {
   const PageRecord& page = *memory_->Record(record);
   const IndexTable& table = index_->rebuilt();
   table.Prefetch(table.Home({page.hash_low.load(std::memory_order_relaxed), 0}));
-  __builtin_prefetch(memory_->view().base() + page.text_offset.load(std::memory_order_relaxed));
+  Prefetch(memory_->view().base() + page.text_offset.load(std::memory_order_relaxed));
   Pending& place = pending_[enqueued_ % kAhead];
   if (enqueued_ >= kAhead) MARU_RETURN_IF_ERROR(AddToIndex(place.record, place.slot));
   place = {record, slot};

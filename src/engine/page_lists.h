@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/ids.h"
+#include "base/prefetch.h"
 #include "layout/geometry.h"
 
 namespace maru::engine {
@@ -53,13 +54,13 @@ class PageLists {
   // which the former name. REQUIRES for PrefetchBeside: Cover reached the record.
   void Prefetch(RecordNumber record) const {
     if (record.value() >> layout::kRecordsPerChunkLog2 >= chunks_.size()) return;
-    __builtin_prefetch(&At(record.value()), 1);
+    maru::Prefetch(&At(record.value()));
   }
   void PrefetchBeside(RecordNumber record) const {
     const Node& node = At(record.value());
     if (node.next == 0) return;
-    __builtin_prefetch(&At(node.prev), 1);
-    __builtin_prefetch(&At(node.next), 1);
+    maru::Prefetch(&At(node.prev));
+    maru::Prefetch(&At(node.next));
   }
 
   uint64_t heap_bytes() const;

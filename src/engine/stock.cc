@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/prefetch.h"
 
 namespace maru::engine {
 
@@ -342,8 +343,8 @@ void Stock::Used(RecordNumber record) {
 void Stock::PrefetchUse(RecordNumber record) const {
   const layout::PageRecord* const page = pool_->view().Record(record);
   if (page == nullptr) return;
-  __builtin_prefetch(page);
-  __builtin_prefetch(&page->last_use, 1);
+  Prefetch(page);
+  Prefetch(&page->last_use);
   lists_.Prefetch(record);
 }
 

@@ -1,6 +1,7 @@
 // Pages in hand and with the application: alloc, free, addresses.
 
 #include <algorithm>
+#include <ranges>
 #include <string>
 
 #include "base/check.h"
@@ -67,7 +68,9 @@ void Handler::Impl::ReturnToHand(PoolIndex pool, RecordNumber record, Ledger::En
 }
 
 void Handler::Impl::TakeGrants(std::span<const wire::PageRef> pages) {
-  for (const wire::PageRef& page : pages) {
+  // The last goes into the hand first: pages are handed out in the server's order, so keys stored
+  // one after the other lie one after the other.
+  for (const wire::PageRef& page : std::views::reverse(pages)) {
     // A page that is already ours cannot be granted to us: such an answer is not believed.
     if (page.pool.value() >= layout::kPoolsMax) continue;
     Ledger::Entry& entry = ledger_.At(page.pool, page.record);

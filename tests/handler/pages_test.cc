@@ -33,6 +33,15 @@ TEST_F(PagesTest, FreeingTwiceIsAnErrorThatChangesNothing) {
   EXPECT_EQ(one.counters().free_in_hand, in_hand);
 }
 
+TEST_F(PagesTest, PagesOfAGrantLieOneAfterTheOther) {
+  PageHandle former = Written(one, "x");
+  for (uint64_t left = one.counters().free_in_hand; left > 0; --left) {
+    const PageHandle next = Written(one, "x");
+    EXPECT_EQ(next.page.record.value(), former.page.record.value() + 1);
+    former = next;
+  }
+}
+
 TEST_F(PagesTest, AHandleOfAnEarlierHandingOutIsOver) {
   const PageHandle page = Written(one, "x");
   EXPECT_OK(one->Free(page));
