@@ -232,7 +232,29 @@ TEST(ReattachTest, APoolThatIsNewToTheClientMakesANewClient) {
   EXPECT_FALSE(client.attached().same_client);
   EXPECT_GT(client.id(), old);
   EXPECT_EQ(client.attached().pools.size(), 2u);
+  host.Tick();  // the old one went with its lock
   EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+TEST(ReattachTest, AClientDiesThatIsNotInEveryPool) {
+  for (const std::vector<size_t>& served : {std::vector<size_t>{0, 1}, {1, 0}}) {
+    TestEngine host;
+    TestClient client(&host);
+    const wire::PageRef granted = client.Grant(4096)[0];
+    client.Put("key");
+    host.Kill();
+    host.AddMemory(64 * kMiB);
+    host.SetServed(served);
+    host.Start();
+    host.locks().LetGo(client.slot());
+    host.Tick();
+    EXPECT_EQ(Offenders(host.engine()), "");
+    const PoolIndex old(served[0] == 0 ? 0 : 1);
+    EXPECT_EQ(host.State({old, granted.record, granted.generation}).state(),
+              PageState::kQuarantined);
+    TestClient next(&host);
+    EXPECT_TRUE(next.Exists("key"));
+  }
 }
 
 TEST(ReattachTest, AStrangersIdIsANewClient) {

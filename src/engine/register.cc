@@ -76,7 +76,10 @@ wire::RegisterReply::Item Registration::RegisterOne(Client* client,
   const catalogue::Writer::Birth birth{entry.length_bytes, entry.checksum, client->id,
                                        core_->use_tick + 1};
   Status registered = stock->Register(record, client, key, birth);
-  if (!registered.ok() && evictor_->Evict({.pool = stock}, 0) > 0) {
+  // No room for the key's text or entry: keys go until there is. Those that go first may have text
+  // of other lengths, whose room is of no use before the slab that it lies in is empty.
+  for (int round = 0; round < kEvictRoundsMax && !registered.ok(); ++round) {
+    if (evictor_->Evict({.pool = stock}, 0) == 0) break;
     registered = stock->Register(record, client, key, birth);
   }
   if (!registered.ok()) {

@@ -25,6 +25,8 @@ class Registration {
     RecordNumber record{0};
   };
 
+  // Batches that may go for one key: all keys of a slab of the shortest texts, and as many beside.
+  static constexpr int kEvictRoundsMax = 512;
   // Entries whose keys are hashed and looked for ahead, so that their cache misses overlap.
   static constexpr size_t kAhead = 16;
 

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/random.h"
 #include "engine/test_engine.h"
 
 namespace maru::engine {
@@ -202,6 +203,23 @@ TEST(RegisterTest, WithoutEvictionAKeyWithoutRoomIsRejected) {
   EXPECT_EQ(client.Register(LongKey(registered), page).outcome, RegisterOutcome::kStale);
   const wire::PageRef again{page.pool, page.record, rejected.generation};
   EXPECT_EQ(client.Register(LongKey(registered), again).outcome, RegisterOutcome::kRegistered);
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+// The room of a text that goes serves texts of about its length only, until its slab is empty.
+TEST(RegisterTest, WithEvictionEveryKeyFindsRoomWhateverItsLength) {
+  TestEngine host({.pools = {32 * kMiB}});
+  TestClient client(&host);
+  Random random(7);
+  std::vector<wire::PageRef> hand;
+  for (int stored = 0; stored < 200'000; ++stored) {
+    if (hand.empty()) hand = client.Grant(512, 64);
+    // Short texts take all room first, then come some of all lengths.
+    const uint64_t longer = stored < 80'000 ? 0 : random.Below(900);
+    const std::string key = std::to_string(stored) + std::string(longer, 'x');
+    ASSERT_EQ(client.Register(key, hand.back()).outcome, RegisterOutcome::kRegistered) << stored;
+    hand.pop_back();
+  }
   EXPECT_EQ(Offenders(host.engine()), "");
 }
 

@@ -57,7 +57,10 @@ Status Settlement::Settle(Client* client, const wire::SettleRequest& request,
 }
 
 void Settlement::Abandon(Client* client) {
-  for (const std::unique_ptr<Stock>& stock : core_->stocks) stock->EndSettlement(client);
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    // A pool that joined after the client was there holds nothing of it.
+    if (client->pools[stock->index().value()].present) stock->EndSettlement(client);
+  }
   client->settling = false;
   client->named.clear();
 }
