@@ -297,7 +297,8 @@ class OneAtATime(Both, Served):
         deep = b"\x81\xa1x" + b"\x91" * 40 + b"\xc0"
         for message in (
                 b"", b"\xcf", good[:15], good[:-1], good + b"\0", b"\0" * 16,
-                HEADER.pack(MAGIC, 2, Type.EXISTS_KV, 0, 7, 0), HEADER.pack(MAGIC, 1, 0x40, 0, 7, 0),
+                HEADER.pack(MAGIC, 2, Type.EXISTS_KV, 0, 7, 0),
+                HEADER.pack(MAGIC, 1, 0x40, 0, 7, 0),
                 HEADER.pack(MAGIC, 1, Type.EXISTS_KV, 0, 7, (1 << 32) - 1),
                 encode(Type.EXISTS_KV, 7, b""), encode(Type.EXISTS_KV, 7, b"\xc1"),
                 encode(Type.EXISTS_KV, 7, msgpack.packb([1])),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Upstream's clients and ours on the same keys at the same time: instances of `maru replay` (the C++
-handler), `maru put`, `get` and `rm`, and processes that do what upstream's handler does. Every byte
-that anybody reads is verified, and the audit is clean afterwards."""
+"""Upstream's clients and ours on the same keys at the same time: instances of `maru replay` (the
+C++ handler), `maru put`, `get` and `rm`, and processes that do what upstream's handler does. Every
+byte that anybody reads is verified, and the audit is clean afterwards."""
 
 import hashlib
 import json

@@ -158,7 +158,8 @@ class Broken(Served):
         self.assertEqual(self.rm.alloc(UNIT).status, 0)
 
     def test_a_stream_out_of_step_ends_with_an_error(self):
-        for header in (struct.pack("<IHHI", MAGIC + 1, 2, 5, 0), struct.pack("<IHHI", MAGIC, 3, 5, 0),
+        for header in (struct.pack("<IHHI", MAGIC + 1, 2, 5, 0),
+                       struct.pack("<IHHI", MAGIC, 3, 5, 0),
                        struct.pack("<IHHI", MAGIC, 2, 5, 8193), b"GET / HTTP/1.1\r\n\r\n"):
             client = self.connect("host-a:9")
             client.send(header)

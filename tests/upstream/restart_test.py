@@ -94,19 +94,21 @@ class Restart(unittest.TestCase):
 
     def test_a_kill_amid_registers_keeps_every_key_that_was_answered(self):
         """Each client asks again when no answer comes, as upstream's does after its time-out."""
-        acknowledged, ended = {}, threading.Event()
+        acknowledged, ended, ready = {}, threading.Event(), threading.Barrier(4)
 
         def work(number):
             with Instance(self.server.metadata, f"w{number}",
                           lambda url: MetadataClient(url, timeout_ms=500)) as instance:
                 handle = instance.alloc(REGION)
+                region = instance.region(handle)
+                ready.wait()
                 mine = []
                 while not ended.is_set() or len(mine) < 100:
                     i = len(mine)
                     if i == REGION // 4096:
                         break
                     key, data = f"w{number}/{i}", f"{number} {i}".encode()
-                    instance.region(handle).write(i * 4096, data)
+                    region.write(i * 4096, data)
                     # After a time-out the first one may have arrived: then it is not new.
                     while True:
                         try:
@@ -123,8 +125,9 @@ class Restart(unittest.TestCase):
         threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
         for thread in threads:
             thread.start()
+        ready.wait()
         for _ in range(3):
-            # Amid the work of all: each has begun to register.
+            # Amid the work: registers are coming in.
             with MetadataClient(self.server.metadata) as watch:
                 seen = watch.get_stats()["kv_manager"]["total_entries"]
                 while watch.get_stats()["kv_manager"]["total_entries"] < seen + 30:
