@@ -263,6 +263,30 @@ def upstream_metadata_seeds():
     }
 
 
+def zmtp_seeds():
+    """The size of the pieces less one, then the peer's bytes; or a byte and HANDSHAKE's payload."""
+    page = "upstream_metadata.md"
+    greeting, ready = dump(page, "zmtp-peer-greeting"), dump(page, "zmtp-peer-ready")
+    reply = dump(page, "handshake-reply")
+    whole = greeting + ready + b"\1\0\2" + struct.pack(">Q", len(reply)) + reply
+    after = greeting + ready
+    return {
+        "whole": b"\xff" + whole,
+        "bytes": b"\0" + whole,
+        "ping": b"\7" + after + b"\4\5\4PING" + whole[len(after):],
+        "error": b"\x3f" + greeting + b"\4\x0b\5ERROR\4busy",
+        "reply_socket": b"\xff" + after.replace(b"\6ROUTER", b"\3REP").replace(b"\4\x29", b"\4\x26"),
+        "version_2": b"\xff" + greeting[:10] + b"\1\4\0\0",
+        "version_1": b"\xff\1\0",
+        "http": b"\xffHTTP/1.1 400 Bad Request\r\n\r\n",
+        "plain": b"\xff" + greeting[:12] + b"PLAIN" + greeting[17:],
+        "endless": b"\xff" + after + b"\2" + b"\xff" * 8,
+        "payload": b"\0" + reply[16:],
+        "no_road": b"\0\x81\xa7success\xc3",
+        "short_road": b"\0\x81\xa4maru\x81\xa6socket\xa2/s",
+    }
+
+
 def upstream_resource_manager_seeds():
     page = "upstream_resource_manager.md"
     names = ("alloc-request", "free-request", "stats-request", "access-request")
@@ -280,6 +304,7 @@ def upstream_resource_manager_seeds():
 
 SEEDS = {
     "upstream_metadata": upstream_metadata_seeds,
+    "zmtp": zmtp_seeds,
     "upstream_resource_manager": upstream_resource_manager_seeds,
     "lease_area": lease_area_seeds,
     "catalogue_open": catalogue_open_seeds,

@@ -5,8 +5,10 @@ import json
 import os
 import pathlib
 import re
+import socket
 import subprocess
 import sys
+import threading
 import unittest
 
 from server import UNIX_ONLY, Server
@@ -120,8 +122,7 @@ class Errors(unittest.TestCase):
         for words, instead in ((["top"], "maru stat"), (["serve", "--metrics", "x:1"], "maru stat"),
                                (["serve", "--pool", "dax:/dev/dax0.0"], "shm:"),
                                (["serve", "--pool", "fsdax:/mnt,size=1GiB"], "file:"),
-                               (["serve", "--pool", "numa:0,size=1GiB"], "shm:"),
-                               (["stat", "--server", "tcp://localhost:5555"], "@NAME")):
+                               (["serve", "--pool", "numa:0,size=1GiB"], "shm:")):
             done = maru(*words)
             self.assertEqual(done.returncode, 2, (words, done.stderr))
             self.assertIn("this version", done.stderr)
@@ -138,6 +139,34 @@ class Errors(unittest.TestCase):
             error = json.loads(as_json.stderr)
             self.assertEqual((error["error"], error["exit_code"], as_json.stdout),
                              ("Unavailable", 3, ""))
+
+    def test_a_server_by_its_tcp_address_that_is_none(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))  # and nobody listens
+            url = f"tcp://localhost:{free.getsockname()[1]}"
+            done = maru("stat", "--server", url)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn(f"no server listens at {url}", done.stderr)
+            by_variable = maru("stat", env={**os.environ, "MARU_SERVER": url})
+            self.assertEqual((by_variable.returncode, by_variable.stderr), (3, done.stderr))
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            def answer():
+                with other.accept()[0] as connection:
+                    connection.sendall(b"SSH-2.0-nothing of ours\r\n")
+                    while connection.recv(4096):
+                        pass
+            speaks = threading.Thread(target=answer)
+            speaks.start()
+            url = f"tcp://127.0.0.1:{other.getsockname()[1]}"
+            done = maru("stat", "--server", url)
+            speaks.join()
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(f"what listens at {url} is not a Maru server", done.stderr)
+        for wrong in ("tcp://localhost", "tcp://*:5555", "http://localhost:5555"):
+            done = maru("stat", "--server", wrong)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("localhost:5555" if wrong != "http://localhost:5555" else "@NAME",
+                          done.stderr)
 
     def test_usage_errors_are_json_too(self):
         for words in (["put", "k", "--json"], ["get", "k", "--json"],

@@ -107,7 +107,7 @@ Status MeasureRestart(BenchSpec* spec, uint64_t keys, PrivateRun* run,
     MARU_ASSIGN_OR_RETURN(const double one, run->RestartSeconds());
     seconds.push_back(one);
   }
-  spec->socket = run->server().socket_path();
+  spec->server = run->server().socket_path();
   spec->server_pid = run->server().pid();
   MARU_ASSIGN_OR_RETURN(const auto client, BenchClient(*spec, spec->page_bytes));
   BenchKey text;
@@ -173,7 +173,7 @@ Status RunPrivate(BenchSpec spec, const Parts& parts, uint64_t keys, const Bench
   note("a private server, and " + std::to_string(keys) + " keys");
   PrivateRun run;
   MARU_RETURN_IF_ERROR(run.Start(keys * (spec.page_bytes + kBytesAKey) + kSpareBytes));
-  spec.socket = run.server().socket_path();
+  spec.server = run.server().socket_path();
   spec.server_pid = run.server().pid();
   MARU_RETURN_IF_ERROR(BenchFill(spec, keys, note, rows));
   if (parts.server) MARU_RETURN_IF_ERROR(BenchServer(spec, keys, note, rows));
@@ -194,7 +194,7 @@ Status RunPrivate(BenchSpec spec, const Parts& parts, uint64_t keys, const Bench
 // would disturb others is left out: its cores and its restart.
 Status RunShared(const BenchSpec& spec, const Parts& parts, uint64_t keys, const BenchNote& note,
                  std::vector<BenchRow>* rows) {
-  note(std::to_string(keys) + " keys on " + spec.socket);
+  note(std::to_string(keys) + " keys on " + spec.server);
   Status status = BenchFill(spec, keys, note, rows);
   if (status.ok() && parts.catalogue) status = BenchCatalogue(spec, keys, note, rows);
   if (status.ok() && parts.socket) status = BenchSocket(spec, keys, note, rows);
@@ -210,7 +210,7 @@ Result<Exit> Bench(const Arguments& arguments) {
   MARU_ASSIGN_OR_RETURN(const Parts parts, PartsOf(arguments));
   const bool shared = arguments.Has("server");
   if (shared) {
-    MARU_ASSIGN_OR_RETURN(spec.socket, SocketOf(arguments));
+    spec.server = ServerOf(arguments);
     spec.server_user = arguments.Get("server-user");
   }
   const BenchNote note = [](const std::string& text) { Note(text); };

@@ -48,7 +48,7 @@ struct BenchSpec {
   uint32_t time_ms = 200;    // of each repetition of a case
   uint32_t messages = 1000;  // in each repetition
   uint64_t page_bytes = 512;
-  std::string socket;       // of the server that is measured
+  std::string server;       // that is measured
   std::string server_user;  // as --server-user
   std::string name_space;
   int32_t server_pid = 0;  // 0: not ours, so it is left on the cores where it is

@@ -30,7 +30,7 @@ double ClockNanoseconds() {
 Result<std::unique_ptr<Client>> BenchClient(const BenchSpec& spec, uint64_t page_bytes) {
   constexpr uint32_t kTimeoutMs = 60'000;  // a busy machine is no reason to give up
   ClientOptions options;
-  options.socket_path = spec.socket;
+  options.server_url = spec.server;
   options.server_user = spec.server_user;
   options.label = "maru bench";
   options.name_space = spec.name_space;

@@ -242,7 +242,7 @@ Result<std::unique_ptr<BenchWorker>> BenchWorker::Start(const BenchSpec& spec, u
   MARU_RETURN_IF_ERROR(ends.second.SetBufferBytes(kMessageBytesMax));
   MARU_ASSIGN_OR_RETURN(const std::string program, os::ProgramPath());
   std::vector<std::string> words = {program,         "bench-worker",  "--server",
-                                    spec.socket,     "--keys",        std::to_string(keys),
+                                    spec.server,     "--keys",        std::to_string(keys),
                                     "--namespace",   spec.name_space, "--server-user",
                                     spec.server_user};
   if (core >= 0) words.insert(words.end(), {"--core", std::to_string(core)});

@@ -4,13 +4,13 @@ namespace maru::tools {
 
 namespace {
 
-// A unix socket's address, as os::UnixAddress::Parse reads it.
+// --server is what ClientOptions::server_url takes.
 constexpr OptionRow kCommon[] = {
     {"json", nullptr, "", "Print JSON for machines, errors too (those on standard error)",
      Takes::kNothing},
-    {"server", "SOCKET", "",
-     "The server's socket: PATH, or @NAME as `maru serve` tells it (default: MARU_SOCKET, "
-     "/tmp/maru-UID.sock)",
+    {"server", "URL", "",
+     "The server: tcp://HOST:PORT of its metadata endpoint, or its socket: PATH, or @NAME as `maru "
+     "serve` tells it (default: MARU_SOCKET, /tmp/maru-UID.sock)",
      Takes::kOne, "MARU_SERVER"},
     {"server-user", "USER", "",
      "The user that the server may run as beside root and the own one; a name or a number",

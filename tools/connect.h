@@ -10,8 +10,9 @@
 
 namespace maru::tools {
 
-// The socket that --server, MARU_SERVER or MARU_SOCKET name, else the default of `maru serve`.
-Result<std::string> SocketOf(const Arguments& arguments);
+// The server that --server, MARU_SERVER or MARU_SOCKET name, else the socket that is the default of
+// `maru serve`; for ClientOptions::server_url.
+std::string ServerOf(const Arguments& arguments);
 
 // Attaches as a tool. `options` gives what the command needs beyond the road.
 Result<std::unique_ptr<Client>> ConnectTo(const Arguments& arguments, ClientOptions options);

@@ -77,7 +77,7 @@ Result<Exit> Demo(const Arguments& arguments) {
   spec.progress = !arguments.json();
 
   MARU_ASSIGN_OR_RETURN(const auto server, PrivateServer::Start("", pool_bytes));
-  spec.socket = server->socket_path();
+  spec.server = server->socket_path();
   if (spec.progress) {
     PrintLine("A private server (pid " + std::to_string(server->pid()) + ") holds one pool of " +
               FormatSize(pool_bytes) + ".");
@@ -92,7 +92,7 @@ Result<Exit> Demo(const Arguments& arguments) {
   spec.trace = "/proc/" + std::to_string(os::ProcessId()) + "/fd/" + std::to_string(trace.fd());
   MARU_RETURN_IF_ERROR(WriteTrace(spec.trace, requests));
   MARU_ASSIGN_OR_RETURN(const ReplayResult result, RunInstances(spec, requests.size()));
-  MARU_ASSIGN_OR_RETURN(const LeakReport leaks, AuditLeaks(spec.socket));
+  MARU_ASSIGN_OR_RETURN(const LeakReport leaks, AuditLeaks(spec.server));
 
   const InstanceResult& sum = result.sum;
   const bool good = leaks.clean && leaks.leaked_pages == 0 && sum.verification_failures == 0 &&

@@ -22,7 +22,7 @@ struct InstanceResult {
 
 struct ReplaySpec {
   std::string trace;
-  std::string socket;
+  std::string server;
   std::string server_user;  // as --server-user
   std::string name_space;
   uint64_t page_bytes = 16 * 1024;
@@ -48,6 +48,6 @@ struct LeakReport {
   bool clean = false;
   std::vector<std::string> offenders;
 };
-Result<LeakReport> AuditLeaks(const std::string& socket, const std::string& server_user = "");
+Result<LeakReport> AuditLeaks(const std::string& server, const std::string& server_user = "");
 
 }  // namespace maru::tools

@@ -121,7 +121,7 @@ Result<ReplayResult> RunInstances(const ReplaySpec& spec, uint64_t requests_in_t
     options.output = os::ChildStream::kPipe;
     MARU_ASSIGN_OR_RETURN(os::Child child,
                           os::Child::Start({program,         "replay-instance",
-                                            "--server",      spec.socket,
+                                            "--server",      spec.server,
                                             "--server-user", spec.server_user,
                                             "--trace",       spec.trace,
                                             "--index",       std::to_string(i),
@@ -178,9 +178,9 @@ static Status AwaitNobodyElse(Client& client) {
       "other clients are attached: what is theirs cannot be told from a leak");
 }
 
-Result<LeakReport> AuditLeaks(const std::string& socket, const std::string& server_user) {
+Result<LeakReport> AuditLeaks(const std::string& server, const std::string& server_user) {
   ClientOptions options;
-  options.socket_path = socket;
+  options.server_url = server;
   options.server_user = server_user;
   options.label = "maru audit";
   options.timeout_ms = 600'000;
@@ -274,13 +274,13 @@ Result<Exit> Replay(const Arguments& arguments) {
       MARU_ASSIGN_OR_RETURN(bytes, arguments.Size("pool-size"));
     }
     MARU_ASSIGN_OR_RETURN(server, PrivateServer::Start(arguments.Get("pool"), bytes));
-    spec.socket = server->socket_path();
+    spec.server = server->socket_path();
   } else {
-    MARU_ASSIGN_OR_RETURN(spec.socket, SocketOf(arguments));
+    spec.server = ServerOf(arguments);
     spec.server_user = arguments.Get("server-user");
   }
   MARU_ASSIGN_OR_RETURN(const ReplayResult result, RunInstances(spec, trace.size()));
-  MARU_ASSIGN_OR_RETURN(const LeakReport leaks, AuditLeaks(spec.socket, spec.server_user));
+  MARU_ASSIGN_OR_RETURN(const LeakReport leaks, AuditLeaks(spec.server, spec.server_user));
   PrintReplay(spec, result, leaks, arguments.json());
   const bool sound =
       leaks.clean && leaks.leaked_pages == 0 && result.sum.verification_failures == 0;

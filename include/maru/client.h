@@ -33,21 +33,24 @@
 namespace maru {
 
 struct ClientOptions {
-  // The server's socket: a path, or "@name" of its abstract socket, which `maru serve` tells at its
-  // start, for containers that share the network but not the folder. Empty: MARU_SOCKET, else the
-  // default of `maru serve`.
-  std::string socket_path;
+  // The server. "tcp://HOST:PORT" is its metadata endpoint, as upstream's clients name it: a server
+  // on this host tells its socket there and everything goes over that, from another host the
+  // client is refused. Or the socket itself: a path, or "@name" of its abstract socket, which
+  // `maru serve` tells at its start, for containers that share the network but not the folder;
+  // "unix:" may stand before either. Empty: MARU_SOCKET, else the default of `maru serve`.
+  std::string server_url;
   // A server is trusted that runs as this process's own user, as root, or as this user, a name or a
   // number. Empty: MARU_SERVER_USER, else nobody else.
   std::string server_user;
   // A label for people (instance_id); may repeat. Empty: "host:pid".
   std::string label;
-  // Keys of one namespace are not visible in another. At most 255 bytes.
+  // Keys of one namespace are not visible in another. At most 255 bytes. Over tcp:// it lies below
+  // the endpoint's own (docs/upstream_clients.md) and must not begin with "tcp://".
   std::string name_space;
   std::uint64_t page_bytes = 1 << 20;       // size of a page, 512 at least
   std::uint64_t budget_bytes = 0;           // granted and own live pages together; 0: no limit
   std::uint64_t hand_bytes_max = 64 << 20;  // free pages kept ready, all together
-  std::uint32_t timeout_ms = 2000;          // of one round trip
+  std::uint32_t timeout_ms = 2000;          // of one round trip, and of asking the endpoint
 };
 
 class Client;
@@ -108,7 +111,8 @@ enum class Verification : std::uint8_t { kNone, kChecksum };
 class MARU_EXPORT Client {
  public:
   // Unavailable when no server listens (names the socket and the command that starts one);
-  // FailedPrecondition when versions differ (names both and which side to upgrade);
+  // FailedPrecondition when versions differ (names both and which side to upgrade), when the server
+  // at a tcp:// address is on another host or not ours;
   // PermissionDenied when the server does not admit this user, or runs as one that is not trusted.
   static Result<std::unique_ptr<Client>> Connect(const ClientOptions& options);
   ~Client();  // Close()

@@ -91,9 +91,9 @@ void View::Release() {
   bytes_ = {};
 }
 
-Client::Impl::Impl(const ClientOptions& options, std::optional<uint32_t> server_user)
-    : link_(options.socket_path.empty() ? client::DefaultSocketPath() : options.socket_path,
-            server_user, options.timeout_ms),
+Client::Impl::Impl(const ClientOptions& options, client::ServerAddress server,
+                   std::optional<uint32_t> server_user)
+    : link_(std::move(server), server_user, options.timeout_ms),
       handler_(std::make_shared<handler::Handler>(HandlerOptionsOf(options), &link_,
                                                   &os::RealClock())) {}
 
@@ -116,7 +116,10 @@ Client::~Client() = default;
 Result<std::unique_ptr<Client>> Client::Connect(const ClientOptions& options) {
   MARU_RETURN_IF_ERROR(client::CheckOptions(options));
   MARU_ASSIGN_OR_RETURN(const auto server_user, client::TrustedServerUser(options));
-  auto impl = std::make_unique<Impl>(options, server_user);
+  MARU_ASSIGN_OR_RETURN(client::ServerAddress server,
+                        client::ParseServer(options.server_url.empty() ? client::DefaultSocketPath()
+                                                                       : options.server_url));
+  auto impl = std::make_unique<Impl>(options, std::move(server), server_user);
   MARU_RETURN_IF_ERROR(impl->Connect());
   return std::unique_ptr<Client>(new Client(std::move(impl)));
 }

@@ -15,7 +15,8 @@ namespace maru {
 
 class Client::Impl final : private client::ForkAware, private client::BackgroundTask {
  public:
-  Impl(const ClientOptions& options, std::optional<uint32_t> server_user);
+  Impl(const ClientOptions& options, client::ServerAddress server,
+       std::optional<uint32_t> server_user);
   ~Impl();
 
   handler::Handler& handler() { return *handler_; }

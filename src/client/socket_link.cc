@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "base/log.h"
+#include "catalogue/endpoint_namespace.h"
+#include "layout/describe.h"
 #include "layout/frame.h"
 #include "os/process.h"
 
@@ -11,9 +14,9 @@ namespace {
 constexpr size_t kDescriptorsPerPool = 3;
 }  // namespace
 
-SocketLink::SocketLink(std::string socket_path, std::optional<uint32_t> server_user,
+SocketLink::SocketLink(ServerAddress server, std::optional<uint32_t> server_user,
                        uint32_t timeout_ms)
-    : socket_path_(std::move(socket_path)),
+    : server_(std::move(server)),
       server_user_(server_user),
       timeout_ms_(timeout_ms),
       outgoing_(layout::kFrameBytesMax),
@@ -83,37 +86,97 @@ void SocketLink::Probe() {
   if (!received.ok() || received->outcome != os::IoOutcome::kWouldBlock) Disconnect();
 }
 
+Result<std::string> SocketLink::Find(std::string_view own) {
+  MARU_ASSIGN_OR_RETURN(road_, FindRoad(server_, timeout_ms_));
+  // A socket is the whole server: there a namespace is what it is called.
+  if (!server_.socket.empty()) return std::string(own);
+  return catalogue::NamespaceBelow(road_.name_space, own);
+}
+
 Status SocketLink::Connect(const wire::AttachRequest& request, wire::AttachReply* reply,
                            std::vector<std::shared_ptr<handler::MappedPool>>* pools) {
   Disconnect();
+  Status passed_over = Internal("no server was found");
+  std::string reasons;
+  for (const std::string& socket : road_.sockets) {
+    socket_path_ = socket;
+    passed_over = Reach();
+    if (passed_over.ok()) {
+      std::vector<os::UniqueFd> descriptors;
+      // What a server answers is the answer, whichever socket leads to it.
+      MARU_RETURN_IF_ERROR(Attach(request, reply, &descriptors));
+      passed_over = CheckPool(*reply);
+      if (passed_over.ok()) {
+        Status adopted = Adopt(*reply, std::move(descriptors));
+        if (!adopted.ok()) return Lost(std::move(adopted));
+        connected_.store(true, std::memory_order_relaxed);
+        TellRoad(reasons);
+        *pools = pools_;
+        return OkStatus();
+      }
+    }
+    Disconnect();
+    reasons += (reasons.empty() ? "" : "; ") + std::string(passed_over.message());
+  }
+  return NoSocket(passed_over, reasons);
+}
+
+Status SocketLink::Reach() {
   MARU_ASSIGN_OR_RETURN(const os::UnixAddress address, os::UnixAddress::Parse(socket_path_));
   Result<os::SeqpacketSocket> socket =
       os::SeqpacketSocket::Connect(address, static_cast<int32_t>(timeout_ms_));
   if (!socket.ok()) {
     if (socket.status().code() != StatusCode::kUnavailable) return socket.status();
+    const bool named = !server_.socket.empty();
     return Unavailable("no server listens on " + socket_path_ +
-                       ": start one with `maru serve`, or name its socket");
+                       (named ? ": start one with `maru serve`, or name its socket" : ""));
   }
   socket_ = std::move(*socket);
-  Status trusted = CheckServer();
-  if (!trusted.ok()) return Lost(std::move(trusted));
+  MARU_RETURN_IF_ERROR(CheckServer());
   MARU_RETURN_IF_ERROR(socket_.SetTimeout(static_cast<int32_t>(timeout_ms_)));
-  MARU_RETURN_IF_ERROR(socket_.SetBufferBytes(2 * layout::kFrameBytesMax));
+  return socket_.SetBufferBytes(2 * layout::kFrameBytesMax);
+}
+
+Status SocketLink::Attach(const wire::AttachRequest& request, wire::AttachReply* reply,
+                          std::vector<os::UniqueFd>* descriptors) {
   epoch_ = 0;
-  std::vector<os::UniqueFd> descriptors;
   Status refused;
   wire::Reply answer;
   Sent sent = Sent::kNo;
-  MARU_RETURN_IF_ERROR(RoundTrip(request, &descriptors, &refused, &answer, &sent));
+  MARU_RETURN_IF_ERROR(RoundTrip(request, descriptors, &refused, &answer, &sent));
   if (!refused.ok()) return Lost(std::move(refused));
   auto* attached = std::get_if<wire::AttachReply>(&answer);
   if (attached == nullptr) return Lost(DataLoss("the answer to attach is of another kind"));
-  Status adopted = Adopt(*attached, std::move(descriptors));
-  if (!adopted.ok()) return Lost(std::move(adopted));
-  connected_.store(true, std::memory_order_relaxed);
   *reply = *attached;
-  *pools = pools_;
   return OkStatus();
+}
+
+Status SocketLink::CheckPool(const wire::AttachReply& reply) const {
+  if (road_.pool.empty()) return OkStatus();
+  const std::string pool = reply.pools.empty() ? "none" : layout::UuidText(reply.pools[0].uuid);
+  if (pool == road_.pool) return OkStatus();
+  return FailedPrecondition("the server at " + socket_path_ + " has the pool " + pool + ", not " +
+                            road_.pool);
+}
+
+Status SocketLink::NoSocket(const Status& last, const std::string& reasons) const {
+  if (!server_.socket.empty()) return last;
+  return Status(last.code(),
+                "the server at " + server_.text +
+                    " is on this host, but its unix socket is not reached: " + reasons +
+                    "; let this process see the server's socket, or share its network "
+                    "(containers), or start `maru serve` where it does");
+}
+
+void SocketLink::TellRoad(const std::string& reasons) {
+  if (!server_.socket.empty()) return;
+  std::string road = server_.text + " is on this host: using its socket " + socket_path_ +
+                     " and the pool " + road_.pool + " in place";
+  if (!road_.name_space.empty()) road += ", namespace " + road_.name_space;
+  if (!reasons.empty()) road += " (" + reasons + ")";
+  if (road == told_) return;
+  LogInfo(road);
+  told_ = std::move(road);
 }
 
 Status SocketLink::CheckServer() const {

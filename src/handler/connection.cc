@@ -10,7 +10,7 @@
 namespace maru::handler {
 
 Handler::Impl::Impl(HandlerOptions options, Link* link, const Clock* clock)
-    : options_(std::move(options)), name_space_(options_.name_space), link_(link), clock_(clock) {}
+    : options_(std::move(options)), link_(link), clock_(clock) {}
 
 Status Handler::Impl::CheckUsable() const {
   switch (phase_.load(std::memory_order_relaxed)) {
@@ -34,7 +34,6 @@ bool Handler::Impl::connected() const {
 
 Status Handler::Impl::Connect() {
   if (phase_.load(std::memory_order_relaxed) == Phase::kInert) return CheckUsable();
-  MARU_RETURN_IF_ERROR(catalogue::CheckNamespace(options_.name_space));
   MutexLock call(call_mutex_);
   if (phase_.load(std::memory_order_relaxed) == Phase::kOpen && link_->connected()) {
     return OkStatus();
@@ -52,14 +51,17 @@ Status Handler::Impl::EnsureReady() {
 }
 
 Status Handler::Impl::Reconnect() {
+  MARU_ASSIGN_OR_RETURN(const std::string name_space, link_->Find(options_.name_space));
+  MARU_RETURN_IF_ERROR(catalogue::CheckNamespace(name_space));
   wire::AttachRequest request;
   request.protocol_version = layout::kProtocolVersion;
   request.layout_version = layout::kLayoutVersion;
   request.label = options_.label;
-  request.name_space = options_.name_space;
+  request.name_space = name_space;
   request.budget_bytes = options_.budget_bytes;
   const auto former = session();
-  if (former != nullptr && !former->pools.empty()) {
+  // In another namespace nothing that is in hand or in flight would mean what it did.
+  if (former != nullptr && !former->pools.empty() && former->name_space.text() == name_space) {
     request.previous_client = former->client;
     request.previous_pool = former->pools.front().mapped->uuid();
   }
@@ -76,7 +78,7 @@ Status Handler::Impl::Reconnect() {
     return blocks;
   }
   if (ever_connected_) Add(counts_.reconnects);
-  Adopt(reply, std::move(pools));
+  Adopt(reply, name_space, std::move(pools));
   ever_connected_ = true;
   // A new client holds nothing yet, so there is nothing to settle either.
   if (!reply.same_client) {
@@ -107,11 +109,12 @@ Status Handler::Impl::AdoptLeaseBlocks(const wire::AttachReply& reply,
   return OkStatus();
 }
 
-void Handler::Impl::Adopt(const wire::AttachReply& reply,
+void Handler::Impl::Adopt(const wire::AttachReply& reply, std::string_view name_space,
                           std::vector<std::shared_ptr<MappedPool>> pools) {
   const auto former = session();
   auto next = std::make_shared<Session>();
   next->client = reply.client;
+  next->name_space = catalogue::Namespace(name_space);
   next->serial = former != nullptr && reply.same_client ? former->serial : ++last_serial_;
   for (auto& pool : pools) {
     catalogue::Reader reader(pool->view());

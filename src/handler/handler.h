@@ -41,6 +41,10 @@ class MappedPool {
 class Link {
  public:
   virtual ~Link() = default;
+  // Finds the server, before each Connect. The whole name there of the namespace that the
+  // application calls OWN; another than at the last Connect means another place for keys, so that
+  // the handler begins anew.
+  virtual Result<std::string> Find(std::string_view own) { return std::string(own); }
   // Connects, attaches and maps. On success `reply` says whether the same client goes on, and
   // `pools` has the mapped pools in the server's order; those with a uuid that was mapped before
   // are the same objects as before when the same client goes on.

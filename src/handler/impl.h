@@ -66,8 +66,8 @@ class Handler::Impl {
   // Connected and settled, or the reason why not.
   Status EnsureReady() MARU_REQUIRES(call_mutex_);
   Status Reconnect() MARU_REQUIRES(call_mutex_);
-  void Adopt(const wire::AttachReply& reply, std::vector<std::shared_ptr<MappedPool>> pools)
-      MARU_REQUIRES(call_mutex_);
+  void Adopt(const wire::AttachReply& reply, std::string_view name_space,
+             std::vector<std::shared_ptr<MappedPool>> pools) MARU_REQUIRES(call_mutex_);
   static Status AdoptLeaseBlocks(const wire::AttachReply& reply,
                                  std::span<const std::shared_ptr<MappedPool>> pools);
   Status Settle() MARU_REQUIRES(call_mutex_);
@@ -160,13 +160,12 @@ class Handler::Impl {
   static void Touch(const Session& session, const Place& place);
   Result<View> MakeView(const Session& session, const Place& place, Verify verify);
   // Makes keys of texts; InvalidArgument names the first that is over its limit.
-  Status MakeKeys(std::span<const std::string_view> texts,
-                  std::vector<catalogue::KeyRef>* keys) const;
+  static Status MakeKeys(const Session& session, std::span<const std::string_view> texts,
+                         std::vector<catalogue::KeyRef>* keys);
   void FindGroup(const Session& session, std::span<const catalogue::KeyRef> keys,
                  std::span<Place> places) const;
 
   const HandlerOptions options_;
-  const catalogue::Namespace name_space_;
   Link* const link_;
   const Clock* const clock_;
 

@@ -15,13 +15,13 @@ using catalogue::FindVerdict;
 using catalogue::KeyRef;
 using catalogue::LeaseOutcome;
 
-Status Handler::Impl::MakeKeys(std::span<const std::string_view> texts,
-                               std::vector<KeyRef>* keys) const {
+Status Handler::Impl::MakeKeys(const Session& session, std::span<const std::string_view> texts,
+                               std::vector<KeyRef>* keys) {
   keys->clear();
   keys->reserve(texts.size());
   for (std::string_view text : texts) {
     MARU_RETURN_IF_ERROR(catalogue::CheckKey(text));
-    keys->push_back(catalogue::MakeKeyRef(name_space_, text));
+    keys->push_back(catalogue::MakeKeyRef(session.name_space, text));
   }
   return OkStatus();
 }
@@ -211,8 +211,9 @@ Result<View> Handler::Impl::Retrieve(std::string_view key, Verify verify) {
   MARU_RETURN_IF_ERROR(catalogue::CheckKey(key));
   const auto current = session();
   if (current == nullptr) return Unavailable("the handler is closed");
-  MARU_ASSIGN_OR_RETURN(const Place place,
-                        Hold(*current, catalogue::MakeKeyRef(name_space_, key), Want::kLease));
+  MARU_ASSIGN_OR_RETURN(
+      const Place place,
+      Hold(*current, catalogue::MakeKeyRef(current->name_space, key), Want::kLease));
   if (place.verdict == FindVerdict::kMiss) {
     Add(counts_.misses);
     return View();
@@ -228,7 +229,7 @@ Result<std::vector<View>> Handler::Impl::BatchRetrieve(std::span<const std::stri
   const auto current = session();
   if (current == nullptr) return Unavailable("the handler is closed");
   std::vector<KeyRef> keys;
-  MARU_RETURN_IF_ERROR(MakeKeys(texts, &keys));
+  MARU_RETURN_IF_ERROR(MakeKeys(*current, texts, &keys));
   std::vector<View> views(keys.size());
   std::vector<Place> places(std::min<size_t>(keys.size(), kLookupGroup));
   for (size_t first = 0; first < keys.size(); first += kLookupGroup) {
@@ -271,7 +272,7 @@ Result<bool> Handler::Impl::Exists(std::string_view key) {
   const auto current = session();
   if (current == nullptr) return Unavailable("the handler is closed");
   MARU_ASSIGN_OR_RETURN(const Place place,
-                        FindSettled(*current, catalogue::MakeKeyRef(name_space_, key)));
+                        FindSettled(*current, catalogue::MakeKeyRef(current->name_space, key)));
   return place.verdict == FindVerdict::kLive;
 }
 
@@ -280,7 +281,7 @@ Result<std::vector<bool>> Handler::Impl::BatchExists(std::span<const std::string
   const auto current = session();
   if (current == nullptr) return Unavailable("the handler is closed");
   std::vector<KeyRef> keys;
-  MARU_RETURN_IF_ERROR(MakeKeys(texts, &keys));
+  MARU_RETURN_IF_ERROR(MakeKeys(*current, texts, &keys));
   std::vector<bool> exist(keys.size());
   std::vector<Place> places(std::min<size_t>(keys.size(), kLookupGroup));
   for (size_t first = 0; first < keys.size(); first += kLookupGroup) {
@@ -312,8 +313,9 @@ Result<bool> Handler::Impl::Pin(std::string_view key) {
   MARU_RETURN_IF_ERROR(catalogue::CheckKey(key));
   const auto current = session();
   if (current == nullptr) return Unavailable("the handler is closed");
-  MARU_ASSIGN_OR_RETURN(const Place place,
-                        Hold(*current, catalogue::MakeKeyRef(name_space_, key), Want::kPin));
+  MARU_ASSIGN_OR_RETURN(
+      const Place place,
+      Hold(*current, catalogue::MakeKeyRef(current->name_space, key), Want::kPin));
   if (place.verdict == FindVerdict::kMiss) return false;
   Touch(*current, place);
   return true;
@@ -325,11 +327,11 @@ Result<bool> Handler::Impl::Unpin(std::string_view key) {
   const auto current = session();
   if (current == nullptr) return Unavailable("the handler is closed");
   // A pinned key is LIVE or RETIRING in the life that was pinned, so its place needs no answer.
-  const Place place = FindIn(*current, catalogue::MakeKeyRef(name_space_, key));
+  const Place place = FindIn(*current, catalogue::MakeKeyRef(current->name_space, key));
   if (place.verdict == FindVerdict::kMiss) return false;
   if (place.verdict == FindVerdict::kAskServer) {
     MARU_ASSIGN_OR_RETURN(const Place asked,
-                          AskFind(*current, catalogue::MakeKeyRef(name_space_, key)));
+                          AskFind(*current, catalogue::MakeKeyRef(current->name_space, key)));
     if (asked.verdict == FindVerdict::kMiss) return false;
     return current->pools[asked.pool].mapped->leases().Unpin(asked.found.record,
                                                              asked.found.generation);

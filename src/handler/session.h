@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "catalogue/key.h"
 #include "catalogue/reader.h"
 #include "handler/handler.h"
 
@@ -19,6 +20,7 @@ struct SessionPool {
 struct Session {
   uint64_t serial = 0;  // grows with each new client identity; handles carry it
   ClientId client{0};
+  catalogue::Namespace name_space;  // its whole name
   std::vector<SessionPool> pools;
 };
 

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <charconv>
@@ -78,6 +79,29 @@ bool PeerIsGone(int error) {
   return error == EPIPE || error == ECONNRESET || error == ETIMEDOUT || error == EHOSTUNREACH;
 }
 
+// The network's word that nobody can be reached there is as good as the host's.
+bool NobodyIsThere(int error) {
+  return error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH ||
+         error == EADDRNOTAVAIL || error == ENETDOWN || error == EHOSTDOWN || PeerIsGone(error);
+}
+
+Status AwaitReady(int fd, short events, const Deadline& deadline, const char* action) {
+  while (true) {
+    pollfd waited{fd, events, 0};
+    const std::int32_t left_ms = deadline.left_ms();
+    const int ready = ::poll(&waited, 1, left_ms);
+    if (ready > 0) return OkStatus();
+    if (ready < 0 && errno != EINTR) return ErrnoStatus(errno, action, "");
+    if (left_ms == 0) return ErrnoStatus(ETIMEDOUT, action, "");
+  }
+}
+
+Status SendSmallMessagesAtOnce(int fd) {
+  const int on = 1;
+  if (::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) == 0) return OkStatus();
+  return ErrnoStatus(errno, "set an option of", "a socket");
+}
+
 Result<Received> Outcome(ssize_t size, const char* action) {
   if (size > 0) return Received{IoOutcome::kDone, static_cast<size_t>(size)};
   if (size == 0 || PeerIsGone(errno)) return Received{IoOutcome::kClosed, 0};
@@ -123,6 +147,53 @@ Result<Received> TcpSocket::TryWrite(std::span<const std::byte> bytes) {
                  "send to the peer");
 }
 
+Result<TcpSocket> TcpSocket::Connect(const TcpAddress& address, const Deadline& deadline) {
+  const int family = address.is_v6_ ? AF_INET6 : AF_INET;
+  UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid()) {
+    if (errno == EAFNOSUPPORT) return Unavailable("this host has no such network");
+    return ErrnoStatus(errno, "make a socket", "");
+  }
+  const SocketName name = NameOf(address.host_, address.is_v6_, address.port_);
+  int error = ::connect(fd.get(), name.get(), name.size) == 0 ? 0 : errno;
+  // Interrupted or not, it goes on until the socket can be written to.
+  if (error == EINPROGRESS || error == EINTR) {
+    MARU_RETURN_IF_ERROR(AwaitReady(fd.get(), POLLOUT, deadline, "connect"));
+    socklen_t size = sizeof(error);
+    if (::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
+  }
+  if (error != 0) {
+    const Status status = ErrnoStatus(error, "connect to", address.ToString());
+    return NobodyIsThere(error) ? Unavailable(status.message()) : status;
+  }
+  MARU_RETURN_IF_ERROR(SendSmallMessagesAtOnce(fd.get()));
+  return TcpSocket(std::move(fd));
+}
+
+Result<size_t> TcpSocket::Read(std::span<std::byte> buffer, const Deadline& deadline) {
+  while (true) {
+    MARU_ASSIGN_OR_RETURN(const Received received, TryRead(buffer));
+    if (received.outcome == IoOutcome::kDone) return received.size_bytes;
+    if (received.outcome == IoOutcome::kClosed) {
+      return Unavailable("the peer has closed the connection");
+    }
+    MARU_RETURN_IF_ERROR(AwaitReady(fd(), POLLIN, deadline, "wait for the peer"));
+  }
+}
+
+Status TcpSocket::Write(std::span<const std::byte> bytes, const Deadline& deadline) {
+  while (!bytes.empty()) {
+    MARU_ASSIGN_OR_RETURN(const Received sent, TryWrite(bytes));
+    if (sent.outcome == IoOutcome::kClosed) {
+      return Unavailable("the peer has closed the connection");
+    }
+    bytes = bytes.subspan(sent.size_bytes);
+    if (sent.outcome == IoOutcome::kDone) continue;
+    MARU_RETURN_IF_ERROR(AwaitReady(fd(), POLLOUT, deadline, "wait for the peer"));
+  }
+  return OkStatus();
+}
+
 Result<TcpListener> TcpListener::Listen(const TcpAddress& address) {
   const int family = address.is_v6_ ? AF_INET6 : AF_INET;
   UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -152,10 +223,7 @@ Result<TcpSocket> TcpListener::TryAccept() const {
     if (errno == EAGAIN || errno == ECONNABORTED) return TcpSocket();
     return ErrnoStatus(errno, "accept at", address_.ToString());
   }
-  const int on = 1;
-  if (::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0) {
-    return ErrnoStatus(errno, "set an option of", "a socket");
-  }
+  MARU_RETURN_IF_ERROR(SendSmallMessagesAtOnce(fd.get()));
   return TcpSocket(std::move(fd));
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// TCP for endpoints of an event loop: nothing here waits. No message kills the process by SIGPIPE.
-// Thread safety: as of a plain object.
+// TCP, for endpoints of an event loop (what is named Try does not wait) and for callers that wait
+// until a deadline. No message kills the process by SIGPIPE. Thread safety: as of a plain object.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,12 +10,13 @@
 #include <string_view>
 
 #include "maru/result.h"
+#include "os/deadline.h"
 #include "os/unique_fd.h"
 #include "os/unix_socket.h"
 
 namespace maru::os {
 
-// Where to listen: a numeric address or "localhost", and a port.
+// Where to listen or to connect: a numeric address or "localhost", and a port.
 class TcpAddress {
  public:
   // "127.0.0.1:9850", "[::1]:9850", "localhost:0" (port 0: any free one), "*:9850" (all of IPv4).
@@ -31,6 +32,7 @@ class TcpAddress {
   TcpAddress(std::string host, bool is_v6, uint16_t port)
       : host_(std::move(host)), is_v6_(is_v6), port_(port) {}
   friend class TcpListener;
+  friend class TcpSocket;
 
   std::string host_;  // numeric
   bool is_v6_;
@@ -42,6 +44,9 @@ class TcpSocket {
   TcpSocket() = default;  // not connected
   explicit TcpSocket(UniqueFd fd) : fd_(std::move(fd)) {}
 
+  // Unavailable when nobody listens there or the network does not lead there.
+  static Result<TcpSocket> Connect(const TcpAddress& address, const Deadline& deadline);
+
   bool valid() const { return fd_.valid(); }
   int fd() const { return fd_.get(); }
   void Close() { fd_.Reset(); }
@@ -50,6 +55,12 @@ class TcpSocket {
   // REQUIRES: not empty.
   Result<Received> TryRead(std::span<std::byte> buffer);
   Result<Received> TryWrite(std::span<const std::byte> bytes);
+
+  // Waits for some bytes; their number. Unavailable: the peer has closed the connection.
+  // REQUIRES: not empty.
+  Result<std::size_t> Read(std::span<std::byte> buffer, const Deadline& deadline);
+  // Waits until all are on their way.
+  Status Write(std::span<const std::byte> bytes, const Deadline& deadline);
 
  private:
   UniqueFd fd_;

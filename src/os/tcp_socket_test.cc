@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "base/bytes.h"
@@ -14,6 +16,8 @@
 
 namespace maru::os {
 namespace {
+
+constexpr uint32_t kLongMs = 60'000;
 
 void AwaitReadable(int fd) {
   Result<Poller> poller = Poller::Create();
@@ -99,6 +103,86 @@ TEST(TcpListener, RefusesAnAddressInUse) {
   ASSERT_OK_AND_ASSIGN(const TcpListener listener,
                        TcpListener::Listen(*TcpAddress::Parse("127.0.0.1:0")));
   EXPECT_CODE(TcpListener::Listen(listener.address()), kAlreadyExists);
+}
+
+TEST(TcpConnect, CarriesMoreThanTheBuffersHold) {
+  for (const char* where : {"127.0.0.1:0", "[::1]:0"}) {
+    const Result<TcpListener> listener = TcpListener::Listen(*TcpAddress::Parse(where));
+    if (!listener.ok()) continue;  // a host without that network
+    const Deadline deadline = Deadline::After(kLongMs);
+    ASSERT_OK_AND_ASSIGN(TcpSocket client, TcpSocket::Connect(listener->address(), deadline));
+    AwaitReadable(listener->fd());
+    ASSERT_OK_AND_ASSIGN(TcpSocket server, listener->TryAccept());
+    const std::vector<std::byte> bytes(32 << 20, std::byte{7});
+    std::thread writer([&] {
+      EXPECT_OK(client.Write(bytes, deadline));
+      client.Close();
+    });
+    std::vector<std::byte> buffer(1 << 20);
+    size_t read = 0;
+    while (true) {
+      const Result<size_t> some = server.Read(buffer, deadline);
+      if (!some.ok()) {
+        EXPECT_CODE(some, kUnavailable);
+        break;
+      }
+      ASSERT_GT(*some, 0u);
+      read += *some;
+    }
+    writer.join();
+    EXPECT_EQ(read, bytes.size());
+  }
+}
+
+TEST(TcpConnect, NobodyThereIsUnavailableAtOnce) {
+  uint16_t port = 0;
+  {
+    ASSERT_OK_AND_ASSIGN(const TcpListener listener,
+                         TcpListener::Listen(*TcpAddress::Parse("127.0.0.1:0")));
+    port = listener.address().port();
+  }
+  const auto refused = TcpSocket::Connect(*TcpAddress::Parse("127.0.0.1:" + std::to_string(port)),
+                                          Deadline::After(kLongMs));
+  EXPECT_CODE(refused, kUnavailable);
+  EXPECT_NE(refused.status().message().find(std::to_string(port)), std::string::npos);
+}
+
+TEST(TcpConnect, APeerThatDoesNothingCostsTheTimeAndNoMore) {
+  ASSERT_OK_AND_ASSIGN(const TcpListener listener,
+                       TcpListener::Listen(*TcpAddress::Parse("127.0.0.1:0")));
+  ASSERT_OK_AND_ASSIGN(TcpSocket client,
+                       TcpSocket::Connect(listener.address(), Deadline::After(kLongMs)));
+  std::vector<std::byte> buffer(1 << 20);
+  const Deadline soon = Deadline::After(20);
+  EXPECT_CODE(client.Read(buffer, soon), kDeadlineExceeded);
+  EXPECT_EQ(soon.left_ms(), 0);
+  EXPECT_CODE(client.Read(buffer, soon), kDeadlineExceeded) << "it stays passed";
+  buffer.resize(64 << 20);
+  EXPECT_CODE(client.Write(buffer, Deadline::After(20)), kDeadlineExceeded);
+}
+
+TEST(TcpConnect, AQueueThatIsFullCostsTheTimeAndNoMore) {
+  // Listens and accepts nobody: with a backlog of 0 the kernel soon answers no further handshake.
+  UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(name);
+  ASSERT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&name), size), 0);
+  ASSERT_EQ(::listen(listener.get(), 0), 0);
+  ASSERT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&name), &size), 0);
+  const std::string where = "127.0.0.1:" + std::to_string(ntohs(name.sin_port));
+  std::vector<TcpSocket> waiting;
+  Status last;
+  for (int i = 0; i < 8 && last.ok(); ++i) {
+    auto socket = TcpSocket::Connect(*TcpAddress::Parse(where), Deadline::After(20));
+    if (socket.ok()) {
+      waiting.push_back(std::move(*socket));
+    } else {
+      last = socket.status();
+    }
+  }
+  EXPECT_CODE(last, kDeadlineExceeded);
 }
 
 }  // namespace

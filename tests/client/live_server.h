@@ -82,7 +82,7 @@ class LiveServer {
 
   ClientOptions Options(const std::string& label = "test") const {
     ClientOptions options;
-    options.socket_path = socket_;
+    options.server_url = socket_;
     options.label = label;
     options.page_bytes = 4096;
     return options;
@@ -96,6 +96,10 @@ class LiveServer {
     return Connect(Options(label));
   }
   const std::string& socket() const { return socket_; }
+  // Where --listen serves: "tcp://127.0.0.1:PORT", the same after a restart.
+  const std::string& metadata() const { return metadata_; }
+  // The socket's abstract name, "@maru-" and the uuid of the pool.
+  const std::string& abstract_name() const { return name_; }
 
  private:
   void StartWith(const std::vector<std::string>& options) {
@@ -115,13 +119,21 @@ class LiveServer {
     while (true) {
       const auto line = lines.Next();
       ASSERT_TRUE(line.ok() && line->has_value()) << "the server did not start";
-      if ((*line)->starts_with("listening on ")) return;
+      constexpr std::string_view kAlsoAt = "also at ";
+      if ((*line)->starts_with(kAlsoAt)) {
+        name_ = (*line)->substr(kAlsoAt.size(), (*line)->find(',') - kAlsoAt.size());
+      }
+      constexpr std::string_view kMetadata = "upstream's metadata protocol at ";
+      if ((*line)->starts_with(kMetadata)) metadata_ = (*line)->substr(kMetadata.size());
+      if ((*line)->starts_with("listening on ")) break;
     }
+    // A port that was chosen stays.
+    std::ranges::replace(options_, "tcp://127.0.0.1:0", metadata_);
   }
 
   const std::string size_;
-  const std::vector<std::string> options_;
-  std::string pool_, socket_;
+  std::vector<std::string> options_;
+  std::string pool_, socket_, name_, metadata_;
   std::optional<os::Child> child_;
 };
 

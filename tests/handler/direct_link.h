@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "catalogue/endpoint_namespace.h"
 #include "engine/test_engine.h"
 #include "handler/handler.h"
 
@@ -100,6 +101,12 @@ class DirectLink final : public Link {
   // Changes what the server has answered, attach as well; for lies, errors and short replies.
   std::function<void(const wire::Request&, Status*, wire::Reply*)> edit;
 
+  // The namespace of the endpoint by which the server is found.
+  std::string endpoint;
+
+  Result<std::string> Find(std::string_view own) override {
+    return catalogue::NamespaceBelow(endpoint, own);
+  }
   Status Connect(const wire::AttachRequest& request, wire::AttachReply* reply,
                  std::vector<std::shared_ptr<MappedPool>>* pools) override;
   Status Call(const wire::Request& request, Status* server_status, wire::Reply* reply,

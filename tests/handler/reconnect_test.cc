@@ -72,6 +72,44 @@ TEST_F(ReconnectTest, OfAnotherPoolNothingOldIsBelieved) {
   EXPECT_TRUE(Put(one, "key").value());
 }
 
+TEST_F(ReconnectTest, KeysLieBelowTheEndpointsNamespace) {
+  HandlerOptions options;
+  options.name_space = "team";
+  Instance here(&host, options), there(&host, options);
+  there.link.endpoint = "tcp://127.0.0.1:5556";
+  options.name_space = "tcp://127.0.0.1:5556/team";
+  ASSERT_OK(here->Connect());
+  ASSERT_OK(there->Connect());
+  ASSERT_TRUE(Put(there, "key").value());
+  EXPECT_EQ(Get(there, "key"), "key");
+  EXPECT_EQ(Get(here, "key"), "");
+  EXPECT_EQ(here->Delete("key").value(), wire::DeleteOutcome::kMissing);
+  Instance refused(&host, options);
+  EXPECT_CODE(refused->Connect(), kInvalidArgument);
+  EXPECT_FALSE(refused->connected());
+}
+
+// The server that comes back is the same, but it is found by an endpoint of another namespace.
+TEST_F(ReconnectTest, InAnotherNamespaceNothingOldIsBelieved) {
+  ASSERT_TRUE(Put(one, "key").value());
+  View view = one->Retrieve("key", Verify::kNo).value();
+  const PageHandle page = Written(one, "x");
+  one.link.endpoint = "tcp://127.0.0.1:5556";
+  host.Restart();
+  EXPECT_OK(one->Ping());
+  EXPECT_EQ(one->epoch_changes(), 1u);
+  EXPECT_EQ(TextOf(view), "key");
+  EXPECT_EQ(Get(one, "key"), "");
+  EXPECT_EQ(Get(other, "key"), "key");
+  EXPECT_CODE(one->Store("x", page, 1), kFailedPrecondition);
+  EXPECT_TRUE(Put(one, "key").value());
+  EXPECT_EQ(one->Delete("key").value(), wire::DeleteOutcome::kDeleted);
+  EXPECT_EQ(Get(other, "key"), "key");
+  // With its last view the former client is gone, and its pages come back.
+  view.Release();
+  host.With([](engine::TestEngine& engine) { engine.Tick(); });
+}
+
 TEST_F(ReconnectTest, AStoredPageOfTheOldPoolIsNotFreedInTheNewOne) {
   const PageHandle page = Written(one, "key");
   ASSERT_TRUE(one->Store("key", page, 3).value());

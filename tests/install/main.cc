@@ -5,7 +5,7 @@
 #include <string>
 
 maru::Status Run(const std::string& socket, const std::string& text) {
-  MARU_ASSIGN_OR_RETURN(auto client, maru::Client::Connect({.socket_path = socket}));
+  MARU_ASSIGN_OR_RETURN(auto client, maru::Client::Connect({.server_url = socket}));
   MARU_RETURN_IF_ERROR(client->Put("greeting", std::as_bytes(std::span(text))).status());
   MARU_ASSIGN_OR_RETURN(const maru::View view, client->Retrieve("greeting"));
   std::printf("%.*s\n", static_cast<int>(view.bytes().size()),

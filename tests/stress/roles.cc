@@ -16,7 +16,7 @@ namespace {
 
 Result<std::unique_ptr<Client>> Connect(const Role& role, const char* label) {
   ClientOptions options;
-  options.socket_path = role.socket;
+  options.server_url = role.socket;
   options.label = label;
   options.page_bytes = kPageBytes;
   options.hand_bytes_max = 64 * kPageBytes;

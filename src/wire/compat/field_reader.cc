@@ -27,11 +27,19 @@ std::array<Field, 5> FieldsOf(StatsEntry& entry) {
            {"latency_us", &entry.latency_us, 0, Need::kOptional}}};
 }
 
+std::array<Field, 5> FieldsOf(LocalRoad& road) {
+  return {{{"socket", &road.socket_path, kNameBytesMax},
+           {"abstract_name", &road.abstract_name, kNameBytesMax},
+           {"host", &road.host, kNameBytesMax},
+           {"pool", &road.pool, kNameBytesMax},
+           {"namespace", &road.name_space, layout::kNamespaceBytesMax}}};
+}
+
 }  // namespace
 
 bool FieldReader::Fail(std::string_view name, std::string_view what) {
   if (error_.empty()) {
-    std::string place = list_.empty() ? "" : Concat(list_, "[", index_, "]");
+    std::string place = list_.empty() ? std::string(map_) : Concat(list_, "[", index_, "]");
     if (!place.empty() && !name.empty()) place += '.';
     error_ = Concat(place, name, " ", what);
   }
@@ -67,10 +75,16 @@ bool FieldReader::ReadMap(std::span<Field> fields) {
   if (map.kind != MsgpackKind::kMap) {
     return Fail(what, Concat("is ", Describe(map), ", a map was expected"));
   }
-  if (map.number > kMapPairsMax) {
-    return Fail(what, Concat("has ", map.number, " pairs, at most ", kMapPairsMax));
+  return ReadPairs(map.number, fields);
+}
+
+bool FieldReader::ReadPairs(uint64_t pairs, std::span<Field> fields) {
+  if (pairs > kMapPairsMax) {
+    const bool is_payload = list_.empty() && map_.empty();
+    return Fail(is_payload ? "the payload" : "",
+                Concat("has ", pairs, " pairs, at most ", kMapPairsMax));
   }
-  for (uint64_t i = 0; i < map.number; ++i) {
+  for (uint64_t i = 0; i < pairs; ++i) {
     if (!ReadPair(fields)) return false;
   }
   for (const Field& field : fields) {
@@ -141,6 +155,15 @@ bool FieldReader::Store(const Field& field, const MsgpackItem& item, std::string
   if (!Store(field, item, &text)) return false;
   *to = text;
   return true;
+}
+
+bool FieldReader::Store(const Field& field, const MsgpackItem& item, LocalRoad* to) {
+  if (item.kind != MsgpackKind::kMap) return FailItem(field, item, "a map");
+  map_ = field.name;
+  auto fields = FieldsOf(*to);
+  const bool read = ReadPairs(item.number, fields);
+  map_ = {};
+  return read;
 }
 
 template <typename T>

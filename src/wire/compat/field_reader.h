@@ -21,7 +21,7 @@ enum class Need : uint8_t { kRequired, kOptional };
 struct Field {
   using Target = std::variant<uint64_t*, double*, bool*, std::string_view*, std::string*,
                               std::vector<std::string_view>*, std::vector<RegisterEntry>*,
-                              std::vector<StatsEntry>*>;
+                              std::vector<StatsEntry>*, LocalRoad*>;
   std::string_view name;
   Target to;
   uint64_t max = 0;  // bytes of a text, items of a list
@@ -40,6 +40,8 @@ class FieldReader {
 
  private:
   bool ReadMap(std::span<Field> fields);
+  // What follows a map's head.
+  bool ReadPairs(uint64_t pairs, std::span<Field> fields);
   bool ReadPair(std::span<Field> fields);
   bool ReadValue(Field& field);
 
@@ -48,6 +50,7 @@ class FieldReader {
   bool Store(const Field& field, const MsgpackItem& item, bool* to);
   bool Store(const Field& field, const MsgpackItem& item, std::string_view* to);
   bool Store(const Field& field, const MsgpackItem& item, std::string* to);
+  bool Store(const Field& field, const MsgpackItem& item, LocalRoad* to);
   template <typename T>
   bool Store(const Field& field, const MsgpackItem& item, std::vector<T>* to);
 
@@ -56,6 +59,7 @@ class FieldReader {
 
   MsgpackReader reader_;
   std::string_view list_;  // the list that is being read
+  std::string_view map_;   // the map within the payload that is being read
   size_t index_ = 0;
   std::string error_;
 };

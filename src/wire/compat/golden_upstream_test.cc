@@ -57,6 +57,23 @@ TEST(GoldenUpstreamMetadata, Error) {
   ExpectReply({0x12, 0, 10}, ErrorReply{"key is missing"}, "error-reply");
 }
 
+TEST(GoldenUpstreamMetadata, Handshake) {
+  const MetadataHeader header{0xFE, 0, 1};
+  ExpectRequest("handshake-request", header, HandshakeRequest{.client_version = "0.1.0"});
+  EXPECT_EQ(layout::ToDump(EncodeHandshakeRequest(1, {.client_version = "0.1.0"})),
+            layout::ToDump(Example(kMetadataPage, "handshake-request")));
+  const LocalRoad road{"/tmp/maru-1000.sock", "@maru-01234567-89ab-cdef-0123-456789abcdef",
+                       "node-7/5d3c0f6e-8f0a-4b52-9c3d-0d0a6c1f2b7e",
+                       "01234567-89ab-cdef-0123-456789abcdef", ""};
+  ExpectReply(header, HandshakeReply{.rm_address = "127.0.0.1:9850", .local_road = road},
+              "handshake-reply");
+  HandshakeReply reply;
+  ASSERT_OK(DecodeHandshakeReply(Example(kMetadataPage, "handshake-reply"), 1, &reply));
+  ASSERT_TRUE(reply.local_road.has_value());
+  EXPECT_EQ(*reply.local_road, road);
+  EXPECT_EQ(reply.error, "");
+}
+
 void ExpectRmReply(const RmReply& reply, const char* name) {
   EXPECT_EQ(layout::ToDump(EncodeRmReply(reply)), layout::ToDump(Example(kRmPage, name))) << name;
 }

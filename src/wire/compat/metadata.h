@@ -27,6 +27,7 @@ using layout::kKeyBytesMax;
 inline constexpr uint32_t kStatsEntriesMax = 10'000;
 inline constexpr uint32_t kNameBytesMax = 256;  // instance, client and lease ids, versions
 inline constexpr uint32_t kWordBytesMax = 64;   // operations, results, actions
+inline constexpr uint32_t kErrorBytesMax = 4096;
 
 inline constexpr uint32_t kMapPairsMax = 256;  // of one map, known and unknown fields
 
@@ -239,11 +240,12 @@ struct UsageReply {
 };
 // What a handler of ours on the same host needs to leave this protocol for the unix socket.
 struct LocalRoad {
-  std::string socket_path;
-  std::string abstract_name;
-  std::string host;
-  std::string pool;
-  std::string name_space;
+  std::string socket_path;    // absolute; empty: there is none
+  std::string abstract_name;  // with its "@"; empty: there is none
+  std::string host;           // os::HostIdentity
+  std::string pool;           // uuid of the first
+  std::string name_space;     // of the endpoint (catalogue::NamespaceBelow)
+  friend bool operator==(const LocalRoad&, const LocalRoad&) = default;
 };
 // HANDSHAKE: success is that there is no error.
 struct HandshakeReply {

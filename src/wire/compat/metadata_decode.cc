@@ -153,4 +153,44 @@ Status DecodeMetadataRequest(std::span<const std::byte> message, MetadataHeader*
   return DataLoss(Concat("message type ", Hex{header->type, 2}, ": ", status.message()));
 }
 
+namespace {
+
+// What is read of a HANDSHAKE reply; `success` stays as it is when that is not told.
+Status ReadHandshakeReply(Payload payload, HandshakeReply* reply, bool* success) {
+  LocalRoad road;
+  std::array<Field, 4> fields = {
+      {{"success", success, 0, Need::kOptional},
+       {"server_version", &reply->server_version, kNameBytesMax, Need::kOptional},
+       {"maru", &road, 0, Need::kOptional},
+       {"error", &reply->error, kErrorBytesMax, Need::kOptional}}};
+  FieldReader reader(payload);
+  if (!reader.ReadPayload(fields)) return DataLoss(reader.error());
+  if (fields[2].seen) reply->local_road = std::move(road);
+  return OkStatus();
+}
+
+}  // namespace
+
+Status DecodeHandshakeReply(std::span<const std::byte> message, uint32_t sequence,
+                            HandshakeReply* reply) {
+  *reply = {};
+  MetadataHeader header;
+  MARU_RETURN_IF_ERROR(DecodeMetadataHeader(message, &header));
+  if (header.type != static_cast<uint8_t>(MetadataType::kHandshake)) {
+    return DataLoss(Concat("message type ", Hex{header.type, 2}, " answers HANDSHAKE"));
+  }
+  if (header.sequence != sequence) {
+    return DataLoss(
+        Concat("the reply has the sequence number ", header.sequence, ", expected ", sequence));
+  }
+  bool success = true;
+  Status read = ReadHandshakeReply(message.subspan(kMetadataHeaderBytes), reply, &success);
+  if (!read.ok()) {
+    *reply = {};
+    return DataLoss(Concat("HANDSHAKE: ", read.message()));
+  }
+  if (!success && reply->error.empty()) reply->error = "no reason is told";
+  return OkStatus();
+}
+
 }  // namespace maru::wire::compat

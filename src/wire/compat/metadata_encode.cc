@@ -237,6 +237,18 @@ void StoreBig(std::byte* to, uint32_t value) {
   for (int i = 3; i >= 0; --i, value >>= 8) to[i] = static_cast<std::byte>(value);
 }
 
+// MESSAGE is room for a header and the payload behind it.
+void FillHeader(uint8_t type, uint8_t flags, uint32_t sequence, std::vector<std::byte>* message) {
+  std::byte* const to = message->data();
+  to[0] = std::byte{kMetadataMagic >> 8};
+  to[1] = std::byte{kMetadataMagic & 0xff};
+  to[2] = std::byte{kMetadataVersion};
+  to[3] = static_cast<std::byte>(type);
+  to[4] = static_cast<std::byte>(flags);
+  StoreBig(to + 8, sequence);
+  StoreBig(to + 12, static_cast<uint32_t>(message->size() - kMetadataHeaderBytes));
+}
+
 }  // namespace
 
 std::vector<std::byte> EncodeMetadataReply(const MetadataHeader& request,
@@ -247,13 +259,17 @@ std::vector<std::byte> EncodeMetadataReply(const MetadataHeader& request,
   std::vector<std::byte> message(kMetadataHeaderBytes);
   MsgpackWriter out(&message);
   std::visit([&out](const auto& one) { Encode(out, one); }, reply);
-  message[0] = std::byte{kMetadataMagic >> 8};
-  message[1] = std::byte{kMetadataMagic & 0xff};
-  message[2] = std::byte{kMetadataVersion};
-  message[3] = static_cast<std::byte>(request.type | kMetadataReplyBit);
-  message[4] = static_cast<std::byte>(request.flags);
-  StoreBig(&message[8], request.sequence);
-  StoreBig(&message[12], static_cast<uint32_t>(message.size() - kMetadataHeaderBytes));
+  FillHeader(request.type | kMetadataReplyBit, request.flags, request.sequence, &message);
+  return message;
+}
+
+std::vector<std::byte> EncodeHandshakeRequest(uint32_t sequence, const HandshakeRequest& request) {
+  std::vector<std::byte> message(kMetadataHeaderBytes);
+  MsgpackWriter out(&message);
+  out.Map(PairsOf(request.client_version) + PairsOf(request.instance_id));
+  PutOptional(out, "client_version", request.client_version);
+  PutOptional(out, "instance_id", request.instance_id);
+  FillHeader(static_cast<uint8_t>(MetadataType::kHandshake), 0, sequence, &message);
   return message;
 }
 
