@@ -26,27 +26,53 @@ IndexRooms::Room IndexRooms::At(uint64_t offset_bytes) const {
   return {};
 }
 
-Result<IndexRooms::Room> IndexRooms::Take(uint64_t length_bytes) {
+IndexRooms::Room IndexRooms::TakeSpare(uint64_t length_bytes) {
   Entry* best = nullptr;
   for (Entry& entry : rooms_) {
     if (!entry.spare || entry.room.length_bytes < length_bytes) continue;
     if (best == nullptr || entry.room.length_bytes < best->room.length_bytes) best = &entry;
   }
-  if (best != nullptr) {
-    best->spare = false;
-    return best->room;
-  }
-  const uint64_t units_bytes = AlignUp(length_bytes, layout::kUnitBytes);
-  MARU_ASSIGN_OR_RETURN(const SpaceSource::Room carved,
-                        space_->Carve(layout::RegionKind::kIndex, units_bytes));
-  MARU_CHECK_EQ(carved.length_bytes, units_bytes);
-  Add(carved.offset_bytes, carved.length_bytes);
+  if (best == nullptr) return {};
+  best->spare = false;
+  return best->room;
+}
+
+IndexRooms::Room IndexRooms::AddCarved(uint64_t offset_bytes, uint64_t length_bytes) {
+  Add(offset_bytes, length_bytes);
   Entry& added = rooms_.back();
   added.spare = false;
   Room room = added.room;
   room.contents = Contents::kZero;
   MARU_PUBLICATION_POINT(points::kIndexCarved);
   return room;
+}
+
+Result<IndexRooms::Room> IndexRooms::Take(uint64_t length_bytes) {
+  const Room spare = TakeSpare(length_bytes);
+  if (spare.length_bytes != 0) return spare;
+  MARU_ASSIGN_OR_RETURN(
+      const SpaceSource::Room carved,
+      space_->Carve(layout::RegionKind::kIndex, AlignUp(length_bytes, layout::kUnitBytes)));
+  return AddCarved(carved.offset_bytes, carved.length_bytes);
+}
+
+Status IndexRooms::BeginCarve(uint64_t length_bytes) {
+  MARU_CHECK(!carving());
+  MARU_ASSIGN_OR_RETURN(making_, space_->BeginCarve(layout::RegionKind::kIndex,
+                                                    AlignUp(length_bytes, layout::kUnitBytes)));
+  return OkStatus();
+}
+
+Result<IndexRooms::Room> IndexRooms::CarveSome() {
+  MARU_CHECK(carving());
+  if (Status status = space_->ContinueCarve(&*making_); !status.ok()) {
+    making_.reset();
+    return status;
+  }
+  if (!making_->ready()) return Room();
+  const SpaceSource::Room carved = space_->EndCarve(*making_);
+  making_.reset();
+  return AddCarved(carved.offset_bytes, carved.length_bytes);
 }
 
 void IndexRooms::Hold(uint64_t offset_bytes) {

@@ -5,9 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "catalogue/space.h"
+#include "layout/geometry.h"
 #include "maru/result.h"
 
 namespace maru::catalogue {
@@ -28,8 +30,17 @@ class IndexRooms {
   void Add(uint64_t offset_bytes, uint64_t length_bytes);
   // A room that starts there, or nothing (length 0).
   Room At(uint64_t offset_bytes) const;
-  // Takes the smallest spare room that is long enough, else carves one of whole units.
+  // Takes the smallest spare room that is long enough, else carves one of whole units, at once.
   Result<Room> Take(uint64_t length_bytes);
+  // The same in steps: a spare room, or length 0 when there is none; then carving, a unit at a
+  // time, until a room comes out. REQUIRES: not carving for BeginCarve, carving for CarveSome. An
+  // error ends the carving.
+  Room TakeSpare(uint64_t length_bytes);
+  Status BeginCarve(uint64_t length_bytes);
+  bool carving() const { return making_.has_value(); }
+  uint64_t carving_units() const { return making_->length_bytes / layout::kUnitBytes; }
+  // Length 0: more to do.
+  Result<Room> CarveSome();
   // Takes the room at an offset out of the spare ones. REQUIRES: it is spare.
   void Hold(uint64_t offset_bytes);
   // The room's table is out of use: spare, with old entries in it.
@@ -44,10 +55,12 @@ class IndexRooms {
     bool spare = true;
   };
   Entry* Find(uint64_t offset_bytes);
+  Room AddCarved(uint64_t offset_bytes, uint64_t length_bytes);
 
   SpaceSource* space_;
   std::vector<Entry> rooms_;
   uint64_t bytes_ = 0;
+  std::optional<SpaceSource::Making> making_;
 };
 
 }  // namespace maru::catalogue

@@ -27,13 +27,14 @@ constexpr uint64_t EntriesMax(uint64_t capacity) { return capacity / 8 * 7; }
 constexpr uint64_t FilledMax(uint64_t capacity) { return capacity / 16 * 15; }
 
 // A next table is at most 5/8 full of entries, so that it takes capacity / 8 inserts before its own
-// successor is prepared: more than the inserts that move its predecessor's slots.
+// successor is prepared: more than those that carve its successor's room and move its predecessor's
+// slots.
 constexpr uint64_t CapacityFor(uint64_t entries, uint64_t at_least) {
   uint64_t capacity = at_least;
   while (capacity < kCapacityMax && entries > capacity / 8 * 5) capacity *= 2;
   return capacity;
 }
-static_assert(1.0 / IndexWriter::kMoveSlotsPerInsert < 1.0 / 8);
+static_assert(1.0 / IndexWriter::kMoveSlotsPerInsert < 1.0 / 8 - 1.0 / IndexWriter::kCarvePart);
 
 }  // namespace
 
@@ -59,6 +60,10 @@ Result<IndexWriter::Named> IndexWriter::TakeTable(uint64_t capacity,
                                                   IndexRooms::Contents* contents) {
   MARU_ASSIGN_OR_RETURN(const IndexRooms::Room room, rooms_.Take(capacity * sizeof(uint64_t)));
   *contents = room.contents;
+  return TableIn(room, capacity);
+}
+
+IndexWriter::Named IndexWriter::TableIn(const IndexRooms::Room& room, uint64_t capacity) {
   Named taken;
   taken.table = IndexTable(memory_->Words(room.offset_bytes), capacity);
   taken.number = FreeNumber();
@@ -116,6 +121,8 @@ bool IndexWriter::Advance(Pace pace) {
     MoveSome(idle ? kMoveSlotsIdle : kMoveSlotsPerInsert);
   } else if (next_.table.exists()) {
     ClearSome(idle ? kClearSlotsIdle : kClearSlotsPerInsert);
+  } else if (rooms_.carving()) {
+    if (idle || current_.table.filled() >= carve_at_) CarveSome();
   } else if (current_.table.filled() >= PrepareAt(current_.table.capacity()) &&
              current_.table.filled() >= retry_at_) {
     Prepare();
@@ -125,18 +132,33 @@ bool IndexWriter::Advance(Pace pace) {
 
 void IndexWriter::Prepare() {
   const IndexTable& table = current_.table;
-  const uint64_t capacity = CapacityFor(table.entries(), table.capacity());
-  IndexRooms::Contents contents = IndexRooms::Contents::kUnknown;
-  Result<Named> taken = TakeTable(capacity, &contents);
-  if (!taken.ok()) {
-    // The pool is full. Not asked again at every insert.
-    retry_at_ = table.filled() + table.capacity() / 64;
-    return;
+  next_capacity_ = CapacityFor(table.entries(), table.capacity());
+  const uint64_t bytes = next_capacity_ * sizeof(uint64_t);
+  if (const IndexRooms::Room spare = rooms_.TakeSpare(bytes); spare.length_bytes != 0) {
+    return StartClearing(spare);
   }
+  if (!rooms_.BeginCarve(bytes).ok()) return Refused();
+  carve_at_ = table.filled();
+  CarveSome();
+}
+
+void IndexWriter::CarveSome() {
+  carve_at_ += current_.table.capacity() / kCarvePart / rooms_.carving_units();
+  const Result<IndexRooms::Room> room = rooms_.CarveSome();
+  if (!room.ok()) return Refused();
+  if (room->length_bytes != 0) StartClearing(*room);
+}
+
+void IndexWriter::Refused() {
+  // The pool is full. Not asked again at every insert.
+  retry_at_ = current_.table.filled() + current_.table.capacity() / 64;
+}
+
+void IndexWriter::StartClearing(const IndexRooms::Room& room) {
   retry_at_ = 0;
-  next_ = *taken;
+  next_ = TableIn(room, next_capacity_);
   cleared_ = 0;
-  if (contents == IndexRooms::Contents::kZero) StartMoving();
+  if (room.contents == IndexRooms::Contents::kZero) StartMoving();
 }
 
 void IndexWriter::ClearSome(uint64_t slots) {

@@ -2,11 +2,11 @@
 // move over a few at a time, and while that is being prepared the room that is cleared for the
 // next.
 //
-//   stable --filled to 3/4--> preparing --cleared--> moving --old table is empty--> stable
+//   stable --filled to 3/4--> preparing --carved, cleared--> moving --old table is empty--> stable
 //
-// No step is longer than a named number of slots, whatever the size of the tables; carving new room
-// is the exception (the pool reserves it). When there is no room for a next table, inserts go on
-// until 7/8 of the slots hold entries.
+// No step is longer than a named number of slots, or one unit of new room, whatever the size of the
+// tables. When there is no room for a next table, inserts go on until 7/8 of the slots hold
+// entries.
 //
 // Single-threaded, the writer's.
 #pragma once
@@ -28,7 +28,10 @@ class IndexWriter {
   // Slots of the old table that one insert looks at, and of the next table that it clears.
   static constexpr uint64_t kMoveSlotsPerInsert = 16;
   static constexpr uint64_t kClearSlotsPerInsert = 512;
-  // The same for one call of Advance(kIdle).
+  // Inserts carve the next table's room while they fill this part of the current one, at even
+  // distances; Advance(kIdle) a unit with each call.
+  static constexpr uint64_t kCarvePart = 32;
+  // Slots again, for one call of Advance(kIdle).
   static constexpr uint64_t kMoveSlotsIdle = 1024;
   static constexpr uint64_t kClearSlotsIdle = 32 * 1024;
 
@@ -79,7 +82,8 @@ class IndexWriter {
   enum class Pace : uint8_t { kInsert, kIdle };
   bool Advance(Pace pace);
 
-  bool growing() const { return old_.table.exists() || next_.table.exists(); }
+  bool growing() const { return old_.table.exists() || next_.table.exists() || rooms_.carving(); }
+  bool carving() const { return rooms_.carving(); }
   const IndexTable& current() const { return current_.table; }
   const IndexTable& old() const { return old_.table; }
   uint64_t bytes() const { return rooms_.bytes(); }
@@ -96,7 +100,11 @@ class IndexWriter {
   uint8_t FreeNumber() const;
   void ReleaseHeldTables();
   void StoreTableWord(uint8_t old_number, uint8_t current_number);
+  Named TableIn(const IndexRooms::Room& room, uint64_t capacity);
   void Prepare();
+  void CarveSome();
+  void Refused();
+  void StartClearing(const IndexRooms::Room& room);
   void ClearSome(uint64_t slots);
   void StartMoving();
   void MoveSome(uint64_t slots);
@@ -107,9 +115,11 @@ class IndexWriter {
   const uint64_t capacity_min_;
   IndexRooms rooms_;
   Named current_, old_, next_;
-  uint64_t cleared_ = 0;   // of next_: slots below it are empty
-  uint64_t moved_ = 0;     // of old_: slots below it hold no entry
-  uint64_t retry_at_ = 0;  // filled slots at which a refused carving is tried again
+  uint64_t cleared_ = 0;        // of next_: slots below it are empty
+  uint64_t moved_ = 0;          // of old_: slots below it hold no entry
+  uint64_t retry_at_ = 0;       // filled slots at which a refused carving is tried again
+  uint64_t next_capacity_ = 0;  // of the table that room is carved for
+  uint64_t carve_at_ = 0;       // filled slots at which an insert carves the next unit
   // Tables named by the table word that the pool was opened with, while a rebuild is under way.
   Named held_[2];
 };

@@ -94,15 +94,24 @@ TEST(IndexWriter, GrowsWhileEveryEntryStaysReachable) {
   int moved_entries = 0;
   const ScopedHook hook(points::kEntryMoved, [&] { ++moved_entries; });
   int most_moved = 0;
+  uint64_t most_carved = 0, longest_preparation = 0, preparing = 0;
   Random random(1);
   for (uint32_t i = 1; i <= kKeys; ++i) {
     const int before = moved_entries;
+    const uint64_t carved_before = rig.pool().steps_carved();
     ASSERT_TRUE(rig.Insert(i).ok());
     most_moved = std::max(most_moved, moved_entries - before);
+    most_carved = std::max(most_carved, rig.pool().steps_carved() - carved_before);
+    preparing = rig.index().growing() && !rig.index().old().exists() ? preparing + 1 : 0;
+    longest_preparation = std::max(longest_preparation, preparing);
     ASSERT_TRUE(rig.Has(static_cast<uint32_t>(1 + random.Below(i))));
   }
   EXPECT_EQ(rig.index().current().capacity(), 4 * kSmallest);
   EXPECT_LE(most_moved, static_cast<int>(IndexWriter::kMoveSlotsPerInsert));
+  EXPECT_EQ(most_carved, 1u);
+  EXPECT_EQ(rig.pool().steps_carved(), 2u + 4u);  // tables of twice and four times the smallest
+  EXPECT_GT(longest_preparation, kSmallest * 2 / IndexWriter::kCarvePart / 2);
+  EXPECT_LE(longest_preparation, kSmallest * 2 / IndexWriter::kCarvePart);
   for (uint32_t i = 1; i <= kKeys; ++i) ASSERT_TRUE(rig.Has(i)) << i;
   EXPECT_EQ(rig.Audit(), "");
   while (rig.index().Advance(IndexWriter::Pace::kIdle)) continue;

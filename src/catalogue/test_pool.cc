@@ -64,15 +64,42 @@ Result<SpaceSource::Room> TestPool::CarveClientCut(uint64_t length_bytes) {
   return Publish(layout::RegionKind::kClientCut, length_bytes, 0, 0);
 }
 
-Result<SpaceSource::Room> TestPool::Publish(layout::RegionKind kind, uint64_t length_bytes,
-                                            uint64_t page_bytes, uint64_t pages) {
+Result<SpaceSource::Making> TestPool::BeginCarve(layout::RegionKind kind, uint64_t length_bytes) {
+  MARU_ASSIGN_OR_RETURN(const uint64_t offset_bytes, TakeRoom(length_bytes));
+  return Making{kind, offset_bytes, length_bytes};
+}
+
+Status TestPool::ContinueCarve(Making* making) {
+  ++steps_carved_;
+  making->ready_bytes += layout::kUnitBytes;
+  return OkStatus();
+}
+
+SpaceSource::Room TestPool::EndCarve(const Making& making) {
+  MARU_CHECK(making.ready());
+  return PublishAt(making.kind, making.offset_bytes, making.length_bytes, 0, 0);
+}
+
+Result<uint64_t> TestPool::TakeRoom(uint64_t length_bytes) {
   MARU_CHECK(length_bytes > 0 && IsAligned(length_bytes, layout::kUnitBytes));
   if (length_bytes > free_bytes() || next_slot_ == layout::kRegionTableEntriesFirst) {
     return ResourceExhausted("the test's pool has no room for " + std::to_string(length_bytes) +
                              " bytes");
   }
-  const Room room = {RegionSlot(next_slot_), carved_bytes_, length_bytes};
   carved_bytes_ += length_bytes;
+  return carved_bytes_ - length_bytes;
+}
+
+Result<SpaceSource::Room> TestPool::Publish(layout::RegionKind kind, uint64_t length_bytes,
+                                            uint64_t page_bytes, uint64_t pages) {
+  MARU_ASSIGN_OR_RETURN(const uint64_t offset_bytes, TakeRoom(length_bytes));
+  return PublishAt(kind, offset_bytes, length_bytes, page_bytes, pages);
+}
+
+SpaceSource::Room TestPool::PublishAt(layout::RegionKind kind, uint64_t offset_bytes,
+                                      uint64_t length_bytes, uint64_t page_bytes, uint64_t pages) {
+  MARU_CHECK_LT(next_slot_, layout::kRegionTableEntriesFirst);
+  const Room room = {RegionSlot(next_slot_), offset_bytes, length_bytes};
   ++next_slot_;
 
   // Release, with the acquire loads of PoolView::Page.

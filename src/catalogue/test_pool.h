@@ -44,24 +44,32 @@ class TestPool : public SpaceSource {
   }
 
   Result<Room> Carve(layout::RegionKind kind, uint64_t length_bytes) override;
+  Result<Making> BeginCarve(layout::RegionKind kind, uint64_t length_bytes) override;
+  Status ContinueCarve(Making* making) override;
+  Room EndCarve(const Making& making) override;
   // A region of `count` pages of page_bytes each, whose records begin at first_record.
   Result<Room> CarvePages(uint64_t page_bytes, uint32_t count, RecordNumber first_record);
   // A region handed to a client.
   Result<Room> CarveClientCut(uint64_t length_bytes);
+  uint64_t steps_carved() const { return steps_carved_; }  // ContinueCarve
   uint64_t free_bytes() const { return bytes_ - carved_bytes_; }
 
  private:
   struct FreeMemory {
     void operator()(std::byte* memory) const;
   };
+  Result<uint64_t> TakeRoom(uint64_t length_bytes);
   Result<Room> Publish(layout::RegionKind kind, uint64_t length_bytes, uint64_t page_bytes,
                        uint64_t pages);
+  Room PublishAt(layout::RegionKind kind, uint64_t offset_bytes, uint64_t length_bytes,
+                 uint64_t page_bytes, uint64_t pages);
 
   std::unique_ptr<std::byte, FreeMemory> own_memory_;
   std::byte* base_ = nullptr;
   uint64_t bytes_ = 0;
   uint64_t carved_bytes_ = layout::kHeadBytes;
   uint32_t next_slot_ = 0;
+  uint64_t steps_carved_ = 0;
 };
 
 }  // namespace maru::catalogue

@@ -145,6 +145,8 @@ class Writer {
   // Moves a bounded number of entries while the index grows; called by Register too. True: more to
   // do.
   bool AdvanceGrowth();
+  // A step of growth now brings memory in, which costs as much as a hundred other steps.
+  bool carving() const;
 
   struct Usage {
     uint64_t records_bytes = 0, text_bytes = 0, text_bytes_used = 0, index_bytes = 0;

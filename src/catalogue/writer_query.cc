@@ -59,6 +59,8 @@ void Writer::Prefetch(const KeyRef& key) const { impl_->index.Prefetch(key.hash)
 
 bool Writer::AdvanceGrowth() { return impl_->index.Advance(IndexWriter::Pace::kIdle); }
 
+bool Writer::carving() const { return impl_->index.carving(); }
+
 Writer::Usage Writer::usage() const {
   const IndexTable& current = impl_->index.current();
   const IndexTable& old = impl_->index.old();

@@ -240,6 +240,7 @@ uint64_t Engine::Impl::Tick() {
     bool more = true;
     for (int part = 0; more && part < kGrowthPartsPerTick; ++part) {
       more = stock->writer().AdvanceGrowth();
+      if (stock->writer().carving()) break;
     }
     if (more) wake(core.now_ns + kGrowthPauseNs);
   }

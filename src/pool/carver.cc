@@ -62,21 +62,24 @@ Status Carver::Mend() {
   return OkStatus();
 }
 
-Result<UnitRun> Carver::TakeReserved(uint64_t count, UnitMap::Place place, os::PageHint pages) {
+Result<UnitRun> Carver::TakeUnits(uint64_t count, UnitMap::Place place) {
   const std::optional<UnitRun> run = units_.Take(count, place);
-  if (!run) {
-    return ResourceExhausted(Concat("pool ", backing_->name(), " has no room for ",
-                                    FormatSize(count * kUnit), ": ",
-                                    FormatSize(units_.free_units() * kUnit), " are free, ",
-                                    FormatSize(units_.largest_run() * kUnit), " in one piece"));
-  }
-  if (Status status = backing_->Reserve(run->first * kUnit, run->count * kUnit, pages);
+  if (run) return *run;
+  return ResourceExhausted(Concat("pool ", backing_->name(), " has no room for ",
+                                  FormatSize(count * kUnit), ": ",
+                                  FormatSize(units_.free_units() * kUnit), " are free, ",
+                                  FormatSize(units_.largest_run() * kUnit), " in one piece"));
+}
+
+Result<UnitRun> Carver::TakeReserved(uint64_t count, UnitMap::Place place, os::PageHint pages) {
+  MARU_ASSIGN_OR_RETURN(const UnitRun run, TakeUnits(count, place));
+  if (Status status = backing_->Reserve(run.first * kUnit, run.count * kUnit, pages);
       !status.ok()) {
-    units_.Release(*run);
+    units_.Release(run);
     return status;
   }
   MARU_PUBLICATION_POINT("carve:reserved");
-  return *run;
+  return run;
 }
 
 Status Carver::EnsureSlots(uint64_t kept) {
@@ -104,24 +107,45 @@ Status Carver::AddTable() {
 }
 
 Result<Region> Carver::Carve(RegionKind kind, uint64_t length_bytes) {
+  MARU_ASSIGN_OR_RETURN(const UnitRun run, BeginCarve(length_bytes));
+  for (uint64_t ready = 0; ready < run.count; ++ready) {
+    MARU_RETURN_IF_ERROR(ContinueCarve(run, ready));
+  }
+  return EndCarve(kind, run);
+}
+
+Result<UnitRun> Carver::BeginCarve(uint64_t length_bytes) {
+  MARU_CHECK(length_bytes > 0 && IsAligned(length_bytes, kUnit)) << length_bytes << " bytes";
+  MARU_RETURN_IF_ERROR(EnsureSlots(0));
+  MARU_ASSIGN_OR_RETURN(const UnitRun run,
+                        TakeUnits(length_bytes / kUnit, UnitMap::Place::kHighest));
+  ++slots_held_;
+  return run;
+}
+
+Status Carver::ContinueCarve(const UnitRun& run, uint64_t ready_units) {
+  MARU_CHECK_LT(ready_units, run.count);
+  const uint64_t offset_bytes = (run.first + ready_units) * kUnit;
+  // Readers touch it all over, and with small pages each look-up would wait for the page table too.
+  if (Status status = backing_->Reserve(offset_bytes, kUnit, os::PageHint::kHuge); !status.ok()) {
+    GiveUp({run, RegionId(0)});
+    return status;
+  }
+  // Always, also where fresh memory is zero by itself: the units may have held anything, before
+  // this start as well, and 2 MiB take a fraction of a millisecond.
+  std::memset(backing_->base() + offset_bytes, 0, kUnit);
+  MARU_PUBLICATION_POINT("carve:reserved");
+  return OkStatus();
+}
+
+Region Carver::EndCarve(RegionKind kind, const UnitRun& run) {
   MARU_CHECK(kind != RegionKind::kNone && kind != RegionKind::kPages &&
              kind != RegionKind::kClientCut && kind != RegionKind::kRegionTable)
       << "kind " << kind;
-  MARU_CHECK(length_bytes > 0 && IsAligned(length_bytes, kUnit)) << length_bytes << " bytes";
-  MARU_RETURN_IF_ERROR(EnsureSlots(0));
-  // Readers touch it all over, and with small pages each look-up would wait for the page table too.
-  MARU_ASSIGN_OR_RETURN(
-      const UnitRun run,
-      TakeReserved(length_bytes / kUnit, UnitMap::Place::kHighest, os::PageHint::kHuge));
-  // Always, also where fresh memory is zero by itself: the units may have held anything, before
-  // this start as well, and 2 MiB take a fraction of a millisecond.
-  std::memset(backing_->base() + run.first * kUnit, 0, length_bytes);
   Region region;
   region.kind = kind;
-  region.offset_bytes = run.first * kUnit;
-  region.length_bytes = length_bytes;
-  region.slot = table_.Publish(region);
-  return region;
+  region.slot = Publish({run, RegionId(0)}, region);
+  return *table_.Find(region.slot);
 }
 
 Result<Carver::Hold> Carver::HoldUnits(uint64_t units) {

@@ -36,6 +36,12 @@ class Carver {
   // such room. REQUIRES: kind is one of the catalogue's; length is a multiple of the unit, not 0.
   Result<Region> Carve(layout::RegionKind kind, uint64_t length_bytes);
 
+  // The same in steps, see catalogue::SpaceSource. ContinueCarve gives up what it cannot go on
+  // with.
+  Result<UnitRun> BeginCarve(uint64_t length_bytes);
+  Status ContinueCarve(const UnitRun& run, uint64_t ready_units);
+  Region EndCarve(layout::RegionKind kind, const UnitRun& run);
+
   // Pages and client-cut regions, in two steps. Hold: units with memory behind them, an id and a
   // slot that is free; the table does not have them yet. Then either Publish, which cannot fail, or
   // GiveUp.
@@ -67,6 +73,7 @@ class Carver {
   Carver(Backing* backing, RegionScan scan);
 
   Result<UnitRun> TakeReserved(uint64_t count, UnitMap::Place place, os::PageHint pages);
+  Result<UnitRun> TakeUnits(uint64_t count, UnitMap::Place place);
   Status EnsureSlots(uint64_t kept);
   Status AddTable();
 

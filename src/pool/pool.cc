@@ -27,6 +27,10 @@ Pool::PageRegion PagesOf(const Region& region) {
           .first_record = region.first_record};
 }
 
+UnitRun UnitsOf(const catalogue::SpaceSource::Making& making) {
+  return {making.offset_bytes / kUnit, making.length_bytes / kUnit};
+}
+
 }  // namespace
 
 Pool::Pool(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -44,6 +48,23 @@ uint32_t Pool::region_id_base() const { return impl_->carver->table().id_base();
 Result<Pool::Room> Pool::Carve(RegionKind kind, uint64_t length_bytes) {
   MARU_ASSIGN_OR_RETURN(const Region region, impl_->carver->Carve(kind, length_bytes));
   return Room{region.slot, region.offset_bytes, region.length_bytes};
+}
+
+Result<Pool::Making> Pool::BeginCarve(RegionKind kind, uint64_t length_bytes) {
+  MARU_ASSIGN_OR_RETURN(const UnitRun run, impl_->carver->BeginCarve(length_bytes));
+  return Making{kind, run.first * kUnit, run.count * kUnit};
+}
+
+Status Pool::ContinueCarve(Making* making) {
+  MARU_RETURN_IF_ERROR(impl_->carver->ContinueCarve(UnitsOf(*making), making->ready_bytes / kUnit));
+  making->ready_bytes += kUnit;
+  return OkStatus();
+}
+
+Pool::Room Pool::EndCarve(const Making& making) {
+  MARU_CHECK(making.ready());
+  const Region region = impl_->carver->EndCarve(making.kind, UnitsOf(making));
+  return {region.slot, region.offset_bytes, region.length_bytes};
 }
 
 PoolRoom Pool::Impl::Room() const {

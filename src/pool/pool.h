@@ -49,6 +49,9 @@ class Pool final : public catalogue::SpaceSource {
   const std::string& name() const;
 
   Result<Room> Carve(layout::RegionKind kind, uint64_t length_bytes) override;
+  Result<Making> BeginCarve(layout::RegionKind kind, uint64_t length_bytes) override;
+  Status ContinueCarve(Making* making) override;
+  Room EndCarve(const Making& making) override;
 
   struct PageRegion {
     RegionSlot slot{0};
