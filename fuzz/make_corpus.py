@@ -275,7 +275,8 @@ def zmtp_seeds():
         "bytes": b"\0" + whole,
         "ping": b"\7" + after + b"\4\5\4PING" + whole[len(after):],
         "error": b"\x3f" + greeting + b"\4\x0b\5ERROR\4busy",
-        "reply_socket": b"\xff" + greeting + ready.replace(b"\6ROUTER", b"\3REP").replace(b")", b"&"),
+        "reply_socket": b"\xff" + greeting
+        + ready.replace(b"\6ROUTER", b"\3REP").replace(b")", b"&"),
         "version_2": b"\xff" + greeting[:10] + b"\1\4\0\0",
         "version_1": b"\xff\1\0",
         "http": b"\xffHTTP/1.1 400 Bad Request\r\n\r\n",
