@@ -14,7 +14,7 @@ setup:  ## Install the Debian packages needed (root or sudo)
 
 build: configure  ## The command and the library in release mode; leaves build/maru
 	cmake --build --preset release -j $(JOBS) --target maru maru_shared
-	@ln -sf release/maru build/maru
+	@for name in maru maru-server maru-resource-manager; do ln -sf release/$$name build/$$name; done
 
 configure: setup
 	@mkdir -p build; cmake --preset release >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
@@ -40,6 +40,7 @@ bench: everything  ## Every operation beside the machine's limits, and the layer
 	build/release/bench/codec_bench
 	build/release/bench/writer_bench --keys=1000000
 	build/release/bench/engine_bench --keys=1000000
+	build/release/bench/upstream_bench --server=build/maru --keys=1000000
 
 lint:  ## Format, sizes, layers; clang-tidy on files changed since their last clean result
 	@scripts/setup --checks

@@ -290,12 +290,14 @@ def zmtp_seeds():
 
 def upstream_resource_manager_seeds():
     page = "upstream_resource_manager.md"
-    names = ("alloc-request", "free-request", "stats-request", "access-request")
+    names = ("alloc-request", "free-request", "stats-request", "access-request", "open-request")
     seeds = {name: dump(page, name) for name in names}
     alloc = seeds["alloc-request"]
     return seeds | {
         "stream": b"".join(seeds.values()),
         "reply": dump(page, "alloc-reply"),
+        "open_reply": dump(page, "open-reply"),
+        "error_reply": dump(page, "rm-error-reply"),
         "long_path": alloc[:20] + struct.pack("<I", 4097) + alloc[24:],
         "short": alloc[:-1],
         "too_long": alloc[:8] + struct.pack("<I", 8193) + alloc[12:],

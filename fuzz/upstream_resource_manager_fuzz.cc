@@ -1,4 +1,5 @@
-// A stream of upstream's resource-manager protocol, as the server sees it: header, payload, header.
+// A stream of upstream's resource-manager protocol, as the server sees it: header, payload, header;
+// each payload also as `maru server` sees an answer.
 #include <algorithm>
 #include <variant>
 
@@ -21,6 +22,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     left = left.subspan(payload.size());
     compat::RmRequest request;
     const maru::Status status = compat::DecodeRmRequest(header.type, payload, &request);
+    compat::RmOpenReply reply;
+    const maru::Status read = compat::DecodeRmOpenReply(header.type, payload, &reply);
+    MARU_CHECK(read.ok() || read.code() == maru::StatusCode::kDataLoss);
     MARU_CHECK_EQ(status.ok(), request.index() != 0);
     MARU_CHECK(compat::ClientIdOf(request).size() <= compat::kRmClientIdBytesMax);
     if (status.ok()) continue;

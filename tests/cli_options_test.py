@@ -15,9 +15,9 @@ from server import UNIX_ONLY, Server
 
 MARU = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "build/maru").resolve()
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
-COMMANDS = ("serve", "demo", "put", "get", "exists", "rm", "unpin", "ls", "stat", "top", "audit",
-            "replay", "pool init", "pool inspect", "pool check", "pool dump", "pool renumber",
-            "frame")
+COMMANDS = ("serve", "resource-manager", "server", "demo", "put", "get", "exists", "rm", "unpin",
+            "ls", "stat", "top", "audit", "replay", "pool init", "pool inspect", "pool check",
+            "pool dump", "pool renumber", "frame")
 
 
 def maru(*words, **options):

@@ -176,7 +176,7 @@ class Errors(unittest.TestCase):
         for words in (["no-such-command"], ["put", "k"], ["serve", "--eviction", "random"],
                       ["serve", "--pool", "tape:x"], ["serve", "--pool", "shm:size=1KiB"],
                       ["serve", "--pool", "dax:/dev/dax0.0"], ["serve", "--metrics", "x:1"],
-                      ["exists", "k", "--server", "tcp://localhost:5555"]):
+                      ["exists", "k", "--server", "tcp://localhost"]):
             done = subprocess.run([MARU, *words], capture_output=True, text=True)
             self.assertEqual(done.returncode, 2, (words, done.stderr))
             self.assertTrue(done.stderr or done.stdout, words)

@@ -82,6 +82,13 @@ class Server:
         return subprocess.run(command, input=data, capture_output=True,
                               env={**os.environ, **(env or {})})
 
+    def fill(self, data):
+        """Stores until no page is left, which --eviction none lets happen. How many there were."""
+        stored = 0
+        while self.run("put", f"filler {stored}", "-", data=data).returncode == 0:
+            stored += 1
+        return stored
+
     def json(self, *words):
         """A command with --json; its exit code must be 0."""
         done = self.run(words[0], "--json", *words[1:])

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <memory>
+#include <string_view>
+#include <vector>
 
 #include "os/errno_status.h"
 #include "tools/command.h"
@@ -121,6 +123,20 @@ std::string NameOf(const CLI::App* app) {
   return name;
 }
 
+// This program under one of upstream's names is that command.
+std::vector<char*> WordsOf(int argc, char** argv) {
+  // CLI11 wants them writable.
+  static char server[] = "server";
+  static char resource_manager[] = "resource-manager";
+  std::vector<char*> words(argv, argv + argc);
+  if (words.empty()) return words;
+  std::string_view program = words.front();
+  program.remove_prefix(program.rfind('/') + 1);  // npos + 1 is 0
+  if (program == "maru-server") words.insert(words.begin() + 1, server);
+  if (program == "maru-resource-manager") words.insert(words.begin() + 1, resource_manager);
+  return words;
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Maru: KV cache that LLM serving engines share in one memory pool", "maru");
   app.require_subcommand(1);
@@ -164,4 +180,7 @@ int Main(int argc, char** argv) {
 
 }  // namespace maru::tools
 
-int main(int argc, char** argv) { return maru::tools::Main(argc, argv); }
+int main(int argc, char** argv) {
+  std::vector<char*> words = maru::tools::WordsOf(argc, argv);
+  return maru::tools::Main(static_cast<int>(words.size()), words.data());
+}

@@ -23,10 +23,10 @@ std::span<const OptionRow> CommonOptions() { return kCommon; }
 
 std::span<const Command* const> Commands() {
   static constexpr const Command* kAll[] = {
-      &kServe, &kDemo,           &kPut,         &kGet,       &kExists,   &kRemove,
-      &kUnpin, &kList,           &kStat,        &kTop,       &kAudit,    &kReplay,
-      &kBench, &kPoolInit,       &kPoolInspect, &kPoolCheck, &kPoolDump, &kPoolRenumber,
-      &kFrame, &kReplayInstance, &kBenchWorker, &kReference};
+      &kServe,    &kResourceManager, &kServer, &kDemo,           &kPut,         &kGet,
+      &kExists,   &kRemove,          &kUnpin,  &kList,           &kStat,        &kTop,
+      &kAudit,    &kReplay,          &kBench,  &kPoolInit,       &kPoolInspect, &kPoolCheck,
+      &kPoolDump, &kPoolRenumber,    &kFrame,  &kReplayInstance, &kBenchWorker, &kReference};
   return kAll;
 }
 

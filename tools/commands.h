@@ -5,7 +5,7 @@
 
 namespace maru::tools {
 
-extern const Command kServe;
+extern const Command kServe, kResourceManager, kServer;
 extern const Command kPut, kGet, kExists, kRemove, kUnpin, kList;
 extern const Command kStat, kTop, kAudit;
 extern const Command kReplay, kDemo, kBench;

@@ -14,6 +14,7 @@
 #include "tools/commands.h"
 #include "tools/connect.h"
 #include "tools/output.h"
+#include "tools/serve_options.h"
 
 namespace maru::tools {
 
@@ -32,58 +33,29 @@ class StderrLog final : public LogSink {
   }
 };
 
-constexpr OptionRow kOptions[] = {
-    {"pool", "SPEC", "auto",
-     "A pool: auto, shm:size=4GiB, shm:NAME,size=4GiB, file:PATH,size=4GiB (with ,checksum: stores "
-     "carry the hash of their bytes); may be given several times, filled in order",
-     Takes::kMany},
-    {"socket", "SOCKET", "",
-     "Listen there: a PATH, which has an abstract socket beside it, or @NAME (default: "
-     "/tmp/maru-UID.sock)",
-     Takes::kOne, "MARU_SOCKET"},
-    {"socket-group", "NAME", "", "Admit the members of this group; socket and pools get mode 0660",
-     Takes::kOne},
-    {"eviction", "lru|none", "lru",
-     "When a pool is full: retire the least recently used keys, or refuse", Takes::kOne},
-    {"fresh", nullptr, "", "Make the pools anew instead of going on with what is in them",
-     Takes::kNothing},
-    {"listen", "URL", "",
-     "Serve clients of upstream's metadata protocol there, or none (default: tcp://127.0.0.1:5555; "
-     "when that is taken, the server says so and goes on without)",
-     Takes::kOne},
-    {"rm-listen", "ADDRESS", "",
-     "Serve clients of upstream's resource-manager protocol there, or none (default: "
-     "127.0.0.1:9850; when that is taken, any free port, which clients are told at --listen)",
-     Takes::kOne},
-    {"allow-remote", nullptr, "",
-     "Let --listen and --rm-listen name addresses that other hosts reach, without any protection",
-     Takes::kNothing},
-    {"wire-hold", "SECONDS", "60",
-     "Keep a page for so long that a client of upstream's, which holds no lease, was told of",
-     Takes::kOne},
-    {"region-size", "SIZE", "64MiB", "Cut regions of at least this size", Takes::kOne},
-    {"log-level", "LEVEL", "info", "Log to standard error from debug, info, warning or error on",
-     Takes::kOne, "MARU_LOG_LEVEL"},
-    {kConfigFlag, "FILE", "", "Read options from FILE, lines of KEY = VALUE", Takes::kOne},
-    {"metrics", "ADDRESS", "none", "Not in this version: maru stat --json has the numbers",
-     Takes::kOne},
-};
+}  // namespace
 
-Status SetUpLog(const Arguments& arguments) {
-  const std::string named = arguments.Get("log-level");
+Status SetUpLog(const std::string& level_name) {
+  std::string named = level_name;
+  for (char& c : named) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  if (named == "warn") named = "warning";
   for (LogLevel level : {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError}) {
     if (LogLevelName(level) != named) continue;
     SetLogSink(std::make_shared<StderrLog>(), level);
     return OkStatus();
   }
-  return InvalidArgument("--log-level " + named + ": debug, info, warning or error is wanted");
+  return InvalidArgument("--log-level " + level_name + ": debug, info, warning or error is wanted");
 }
+
+namespace {
 
 // Their help lines say what to use instead.
 constexpr std::string_view kLater[] = {"metrics"};
 
 Status RefuseWhatComesLater(const Arguments& arguments) {
-  for (const OptionRow& row : kOptions) {
+  for (const OptionRow& row : kServeOptions) {
     const bool later = std::ranges::find(kLater, row.flag) != std::end(kLater);
     if (!later || arguments.Get(row.flag) == "none") continue;
     return InvalidArgument(std::string("--") + row.flag + " " + arguments.Get(row.flag) + ": " +
@@ -184,8 +156,10 @@ void TellMachines(const server::Server& server) {
             AddressOrNull(upstream.resource_manager) + ", \"pools\": [" + pools + "]}");
 }
 
-Result<Exit> Run(const Arguments& arguments) {
-  MARU_RETURN_IF_ERROR(SetUpLog(arguments));
+}  // namespace
+
+Result<Exit> Serve(const Arguments& arguments) {
+  MARU_RETURN_IF_ERROR(SetUpLog(arguments.Get("log-level")));
   MARU_ASSIGN_OR_RETURN(const server::ServerOptions options, OptionsOf(arguments));
   MARU_ASSIGN_OR_RETURN(const auto server, server::Server::Create(options, &os::RealClock()));
   if (arguments.json()) {
@@ -198,8 +172,6 @@ Result<Exit> Run(const Arguments& arguments) {
   return Exit::kDone;
 }
 
-}  // namespace
-
 extern const Command kServe = {
     "serve",
     "Serve pools to the clients of this host",
@@ -208,8 +180,8 @@ extern const Command kServe = {
     "  maru serve --pool shm:size=64GiB\n"
     "  maru serve --pool file:/mnt/pmem/kv,size=1TiB,checksum --socket /run/maru.sock\n"
     "The pool stays when the server stops; the next one goes on with its keys.",
-    kOptions,
+    kServeOptions,
     {},
-    &Run};
+    &Serve};
 
 }  // namespace maru::tools

@@ -9,7 +9,7 @@
 namespace maru::engine {
 
 Result<Lending::Lent> Lending::Request(uint64_t bytes, const pool::Pool::ClientCut& client,
-                                       Stock* only) {
+                                       std::span<const std::string> only) {
   pool::Pool::ClientCut cut = client;
   if (Leased(client)) {
     if (core_->region_leases.Lapsed(LeaseOf(client))) {
@@ -22,7 +22,7 @@ Result<Lending::Lent> Lending::Request(uint64_t bytes, const pool::Pool::ClientC
   uint64_t largest = 0;
   Status refused;
   for (const std::unique_ptr<Stock>& stock : core_->stocks) {
-    if (only != nullptr && stock.get() != only) continue;
+    if (!only.empty() && std::ranges::find(only, stock->pool().name()) == only.end()) continue;
     largest = std::max(largest, stock->pool().view().bytes());
     Result<ClientRegions::Region*> region = stock->CutForClient(bytes, cut);
     if (region.ok()) {
@@ -36,6 +36,7 @@ Result<Lending::Lent> Lending::Request(uint64_t bytes, const pool::Pool::ClientC
     if (refused.ok()) refused = region.status();
   }
   ++core_->counters.client_regions_refused;
+  if (refused.ok()) return NotFound("no pool is served from " + only.front());
   if (refused.code() == StatusCode::kResourceExhausted && bytes > largest) {
     return InvalidArgument("no pool is as large as " + std::to_string(bytes) + " bytes");
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -19,10 +20,11 @@ class Lending {
     Stock* stock = nullptr;  // nullptr: no client-cut region is that
     ClientRegions::Region* region = nullptr;
   };
-  // From the first pool that has the room, or from `only`. InvalidArgument: no pool is so large, or
-  // the client's names are no names; ResourceExhausted: no room now; FailedPrecondition: its lease
-  // has lapsed.
-  Result<Lent> Request(uint64_t bytes, const pool::Pool::ClientCut& client, Stock* only = nullptr);
+  // From the first pool that has the room, of those of that name if any is named. InvalidArgument:
+  // no pool is so large, or the client's names are no names; ResourceExhausted: no room now;
+  // FailedPrecondition: its lease has lapsed.
+  Result<Lent> Request(uint64_t bytes, const pool::Pool::ClientCut& client,
+                       std::span<const std::string> only = {});
   // `id`: as it came over the wire.
   Lent Find(uint64_t id) const;
   // NotFound: the instance owns no such region.

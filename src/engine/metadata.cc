@@ -24,7 +24,8 @@ MetadataReply Metadata::Answer(const MetadataContext& context, MetadataType type
                                const compat::MetadataRequest& request) {
   ++core_->counters.requests;
   const catalogue::Namespace& name_space = context.name_space;
-  if (const auto* alloc = std::get_if<compat::AllocRequest>(&request)) return Alloc(*alloc);
+  if (const auto* alloc = std::get_if<compat::AllocRequest>(&request))
+    return Alloc(context, *alloc);
   if (const auto* back = std::get_if<compat::ReturnAllocRequest>(&request)) return Return(*back);
   if (const auto* list = std::get_if<compat::ListAllocationsRequest>(&request)) return List(*list);
   if (const auto* entries = std::get_if<compat::RegisterRequest>(&request)) {
@@ -45,10 +46,11 @@ MetadataReply Metadata::Answer(const MetadataContext& context, MetadataType type
 
 // --- Regions.
 
-MetadataReply Metadata::Alloc(const compat::AllocRequest& request) {
+MetadataReply Metadata::Alloc(const MetadataContext& context, const compat::AllocRequest& request) {
   const Result<Lending::Lent> lent = lending_->Request(
       request.size_bytes,
-      {.instance_id = std::string(request.instance_id), .lease_id = request.lease_id});
+      {.instance_id = std::string(request.instance_id), .lease_id = request.lease_id},
+      context.pool_paths);
   if (!lent.ok()) {
     return compat::AllocReply{std::nullopt,
                               "Allocation failed: " + std::string(lent.status().message())};

@@ -28,7 +28,8 @@ class Metadata {
                                      const wire::compat::MetadataRequest& request);
 
  private:
-  wire::compat::MetadataReply Alloc(const wire::compat::AllocRequest& request);
+  wire::compat::MetadataReply Alloc(const MetadataContext& context,
+                                    const wire::compat::AllocRequest& request);
   wire::compat::MetadataReply Return(const wire::compat::ReturnAllocRequest& request);
   wire::compat::MetadataReply List(const wire::compat::ListAllocationsRequest& request) const;
   wire::compat::MetadataReply Register(const catalogue::Namespace& name_space,

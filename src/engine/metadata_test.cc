@@ -435,6 +435,23 @@ TEST_F(MetadataTest, ASecondKeyInALaterPoolGoesAtTheStart) {
   client.Die();
 }
 
+TEST_F(MetadataTest, RegionsComeFromThePoolsThatTheEndpointNames) {
+  host_.AddMemory(64 * kMiB);
+  host_.SetServed({0, 1});
+  host_.Restart();
+  const auto free_bytes = [this] {
+    return std::array{host_.pool(0).usage().free_bytes, host_.pool(1).usage().free_bytes};
+  };
+  UpstreamClient any(&host_, "a"), second(&host_, "b"), nowhere(&host_, "c");
+  second.TakeRegionsFrom({host_.pool(1).name()});
+  nowhere.TakeRegionsFrom({"gone"});
+  const auto before = free_bytes();
+  any.Alloc(2 * kMiB);
+  second.Alloc(4 * kMiB);
+  EXPECT_EQ(free_bytes(), (std::array{before[0] - 2 * kMiB, before[1] - 4 * kMiB}));
+  EXPECT_NE(nowhere.TryAlloc(2 * kMiB).error, "");
+}
+
 // --- What is shown.
 
 TEST_F(MetadataTest, StatsAndUsageAreWhatWasCountedAsItChanged) {

@@ -161,12 +161,12 @@ RmReply ResourceManager::Alloc(ConnectionId connection, const compat::RmAllocReq
 
 RmReply ResourceManager::AllocNew(RmClients::Client* client,
                                   const compat::RmAllocRequest& request) {
-  Stock* only = nullptr;
+  std::vector<std::string> only;
   if (!request.path.empty()) {
-    for (const std::unique_ptr<Stock>& stock : core_->stocks) {
-      if (stock->pool().name() == request.path) only = stock.get();
-    }
-    if (only == nullptr) return compat::RmAllocReply{.status = RmStatus::kNoEntry};
+    only.emplace_back(request.path);
+    const bool served = std::ranges::any_of(
+        core_->stocks, [&](const auto& stock) { return stock->pool().name() == request.path; });
+    if (!served) return compat::RmAllocReply{.status = RmStatus::kNoEntry};
   }
   const Result<Lending::Lent> lent =
       lending_->Request(request.size_bytes, Cut(request.client_id, request.request_id), only);

@@ -38,6 +38,7 @@ class UpstreamClient {
     return Ask<Reply>(type, compat::PlainRequest{});
   }
 
+  void TakeRegionsFrom(std::vector<std::string> pools) { context_.pool_paths = std::move(pools); }
   compat::AllocReply TryAlloc(uint64_t bytes) {
     return Ask<compat::AllocReply>(MetadataType::kRequestAlloc,
                                    compat::AllocRequest{instance_id_, bytes, lease_id_});

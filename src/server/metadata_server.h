@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "base/clock.h"
@@ -14,15 +15,15 @@ namespace maru::server {
 class MetadataServer final : public net::compat::MetadataService {
  public:
   // REQUIRES: the pointers outlive this. on_activity is called after whatever the engine was told.
-  MetadataServer(engine::Engine* engine, engine::MetadataContext context, const Clock* clock,
-                 std::function<void()> on_activity)
-      : engine_(engine),
-        context_(std::move(context)),
-        clock_(clock),
-        on_activity_(std::move(on_activity)) {}
+  MetadataServer(engine::Engine* engine, const Clock* clock, std::function<void()> on_activity)
+      : engine_(engine), clock_(clock), on_activity_(std::move(on_activity)) {}
 
-  // Told to clients from the next handshake on.
+  // Before the first request; what is told is told at the handshake.
   void set_rm_address(std::string address) { context_.rm_address = std::move(address); }
+  // Regions are taken from these pools alone; none: from any.
+  void set_pool_paths(std::vector<std::string> paths) { context_.pool_paths = std::move(paths); }
+  // Its namespace is that of all keys.
+  void SetRoad(wire::compat::LocalRoad road);
 
   std::vector<std::byte> Answer(const wire::compat::MetadataHeader& header,
                                 const wire::compat::MetadataRequest& request) override;

@@ -6,12 +6,16 @@ namespace maru::server {
 
 std::vector<std::byte> ResourceManagerServer::Answer(const net::compat::RmCaller& caller,
                                                      const wire::compat::RmRequest& request) {
+  if (const auto* open = std::get_if<wire::compat::RmOpenRequest>(&request)) {
+    return wire::compat::EncodeRmReply(endpoints_->Open(caller, *open));
+  }
   const wire::compat::RmReply reply = engine_->HandleRm(caller.connection, request, Now());
   on_activity_();
   return wire::compat::EncodeRmReply(reply);
 }
 
 void ResourceManagerServer::OnClosed(const net::compat::RmCaller& caller) {
+  endpoints_->Close(caller);
   engine_->RmDisconnected(caller.connection, Now());
   on_activity_();
 }

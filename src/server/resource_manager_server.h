@@ -1,4 +1,5 @@
-// Between upstream's resource-manager protocol and the engine.
+// Between upstream's resource-manager protocol and the engine, and the endpoints that are opened by
+// it.
 #pragma once
 
 #include <functional>
@@ -7,15 +8,19 @@
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "net/compat/resource_manager_endpoint.h"
+#include "server/lent_endpoints.h"
 
 namespace maru::server {
 
 class ResourceManagerServer final : public net::compat::ResourceManagerService {
  public:
   // REQUIRES: the pointers outlive this. on_activity is called after whatever the engine was told.
-  ResourceManagerServer(engine::Engine* engine, const Clock* clock,
+  ResourceManagerServer(engine::Engine* engine, const Clock* clock, LentEndpoints* endpoints,
                         std::function<void()> on_activity)
-      : engine_(engine), clock_(clock), on_activity_(std::move(on_activity)) {}
+      : engine_(engine),
+        clock_(clock),
+        endpoints_(endpoints),
+        on_activity_(std::move(on_activity)) {}
 
   std::vector<std::byte> Answer(const net::compat::RmCaller& caller,
                                 const wire::compat::RmRequest& request) override;
@@ -26,6 +31,7 @@ class ResourceManagerServer final : public net::compat::ResourceManagerService {
 
   engine::Engine* const engine_;
   const Clock* const clock_;
+  LentEndpoints* const endpoints_;
   const std::function<void()> on_activity_;
 };
 

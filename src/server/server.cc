@@ -207,9 +207,14 @@ Result<wire::compat::LocalRoad> Server::Impl::LocalRoad() const {
 Status Server::Impl::ListenUpstream(const UpstreamOptions& options) {
   if (!options.any()) return OkStatus();
   MARU_ASSIGN_OR_RETURN(wire::compat::LocalRoad road, LocalRoad());
+  std::vector<std::string> paths;
+  for (const auto& pool : pools_) paths.push_back(pool->name());
   MARU_ASSIGN_OR_RETURN(upstream_, UpstreamListeners::Open(options, std::move(road),
-                                                           {engine_.get(), loop_.get(), clock_,
-                                                            [this] { OnActivity(); }}));
+                                                           {.engine = engine_.get(),
+                                                            .loop = loop_.get(),
+                                                            .clock = clock_,
+                                                            .on_activity = [this] { OnActivity(); },
+                                                            .pool_paths = std::move(paths)}));
   return OkStatus();
 }
 

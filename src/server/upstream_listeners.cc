@@ -9,23 +9,6 @@ namespace maru::server {
 
 namespace {
 
-constexpr std::string_view kScheme = "tcp://";
-
-Status CheckAddress(std::string_view option, std::string_view address, std::string_view scheme,
-                    Reach reach) {
-  if (address.empty()) return OkStatus();
-  const std::string named = std::string(option) + " " + std::string(address.substr(0, 64));
-  if (!address.starts_with(scheme)) {
-    return InvalidArgument(named + ": wanted is tcp://ADDRESS:PORT, as in " + kMetadataAddress);
-  }
-  const Result<os::TcpAddress> parsed = os::TcpAddress::Parse(address.substr(scheme.size()));
-  if (!parsed.ok()) return InvalidArgument(named + ": " + std::string(parsed.status().message()));
-  if (parsed->is_loopback() || reach == Reach::kAnyHost) return OkStatus();
-  return InvalidArgument(named +
-                         ": other hosts reach that address, and whoever reaches it reads "
-                         "and deletes every key; --allow-remote allows it");
-}
-
 bool IsTaken(const Status& status) { return status.code() == StatusCode::kAlreadyExists; }
 
 Status Named(std::string_view option, const Status& status) {
@@ -42,24 +25,20 @@ std::string ToldAddress(const os::TcpAddress& address) {
 
 }  // namespace
 
-Status CheckUpstreamOptions(const UpstreamOptions& options) {
-  MARU_RETURN_IF_ERROR(CheckAddress("--listen", options.metadata.address, kScheme, options.reach));
-  return CheckAddress("--rm-listen", options.resource_manager.address, "", options.reach);
+UpstreamListeners::UpstreamListeners(Reach reach, wire::compat::LocalRoad local_road,
+                                     const UpstreamWiring& wiring)
+    : loop_(wiring.loop),
+      metadata_(wiring.engine, wiring.clock, wiring.on_activity),
+      lent_(wiring, reach, local_road),
+      resource_manager_(wiring.engine, wiring.clock, &lent_, wiring.on_activity) {
+  metadata_.SetRoad(std::move(local_road));
 }
 
-UpstreamListeners::UpstreamListeners(wire::compat::LocalRoad local_road, const Wiring& wiring)
-    : loop_(wiring.loop),
-      metadata_(wiring.engine,
-                {.name_space = catalogue::Namespace(local_road.name_space),
-                 .rm_address = {},
-                 .local_road = std::move(local_road)},
-                wiring.clock, wiring.on_activity),
-      resource_manager_(wiring.engine, wiring.clock, wiring.on_activity) {}
-
 Result<std::unique_ptr<UpstreamListeners>> UpstreamListeners::Open(
-    const UpstreamOptions& options, wire::compat::LocalRoad local_road, const Wiring& wiring) {
+    const UpstreamOptions& options, wire::compat::LocalRoad local_road,
+    const UpstreamWiring& wiring) {
   std::unique_ptr<UpstreamListeners> listeners(
-      new UpstreamListeners(std::move(local_road), wiring));
+      new UpstreamListeners(options.reach, std::move(local_road), wiring));
   MARU_RETURN_IF_ERROR(listeners->OpenMetadata(options));
   MARU_RETURN_IF_ERROR(listeners->OpenResourceManager(options));
   return listeners;
@@ -103,7 +82,9 @@ Status UpstreamListeners::OpenResourceManager(const UpstreamOptions& options) {
   if (!endpoint.ok()) return Named("--rm-listen", endpoint.status());
   resource_manager_endpoint_ = std::move(*endpoint);
   addresses_.resource_manager = resource_manager_endpoint_->address().ToString();
-  metadata_.set_rm_address(ToldAddress(resource_manager_endpoint_->address()));
+  const std::string told = ToldAddress(resource_manager_endpoint_->address());
+  metadata_.set_rm_address(told);
+  lent_.set_rm_address(told);
   return OkStatus();
 }
 

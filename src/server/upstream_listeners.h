@@ -1,17 +1,15 @@
 // The addresses at which a daemon serves upstream's two protocols (docs/upstream_clients.md).
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 
-#include "base/clock.h"
-#include "engine/engine.h"
 #include "maru/result.h"
-#include "net/event_loop.h"
+#include "server/lent_endpoints.h"
 #include "server/metadata_server.h"
 #include "server/resource_manager_server.h"
 #include "server/upstream_options.h"
+#include "server/upstream_wiring.h"
 
 namespace maru::server {
 
@@ -21,35 +19,26 @@ struct UpstreamAddresses {
   std::string resource_manager;  // "127.0.0.1:9850"
 };
 
-// InvalidArgument names the option, the address and what is wrong with it.
-Status CheckUpstreamOptions(const UpstreamOptions& options);
-
 class UpstreamListeners {
  public:
-  struct Wiring {
-    engine::Engine* engine = nullptr;
-    net::EventLoop* loop = nullptr;
-    const Clock* clock = nullptr;
-    std::function<void()> on_activity;  // called after whatever the engine was told
-  };
-
   // Errors name the option, the address and what to do. `local_road` is told to our own handlers.
   // REQUIRES: what the wiring points to outlives this; the options are checked.
   static Result<std::unique_ptr<UpstreamListeners>> Open(const UpstreamOptions& options,
                                                          wire::compat::LocalRoad local_road,
-                                                         const Wiring& wiring);
+                                                         const UpstreamWiring& wiring);
   UpstreamListeners(const UpstreamListeners&) = delete;
   UpstreamListeners& operator=(const UpstreamListeners&) = delete;
 
   const UpstreamAddresses& addresses() const { return addresses_; }
 
  private:
-  UpstreamListeners(wire::compat::LocalRoad local_road, const Wiring& wiring);
+  UpstreamListeners(Reach reach, wire::compat::LocalRoad local_road, const UpstreamWiring& wiring);
   Status OpenMetadata(const UpstreamOptions& options);
   Status OpenResourceManager(const UpstreamOptions& options);
 
   net::EventLoop* const loop_;
   MetadataServer metadata_;
+  LentEndpoints lent_;
   ResourceManagerServer resource_manager_;
   UpstreamAddresses addresses_;
   // Below what they call.

@@ -3,6 +3,9 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+
+#include "maru/status.h"
 
 namespace maru::server {
 
@@ -35,5 +38,10 @@ struct UpstreamOptions {
 
   bool any() const { return !metadata.address.empty() || !resource_manager.address.empty(); }
 };
+
+// InvalidArgument names the option, the address and what is wrong with it: it cannot be read, or
+// others than this host reach it and may not. An empty one is right.
+Status CheckMetadataAddress(std::string_view option, std::string_view address, Reach reach);
+Status CheckUpstreamOptions(const UpstreamOptions& options);
 
 }  // namespace maru::server

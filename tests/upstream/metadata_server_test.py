@@ -396,14 +396,22 @@ class BytesAreWhereTheyAreSaidToBe(Served):
         self.assertEqual(instance.client.batch_exists(["ours", "upstream's"])["results"],
                          [False, False])
 
-    def test_a_page_that_was_told_is_not_reused_within_the_hold(self):
+    def check_a_page_that_was_told(self, hold, expected):
+        """All pages that may be used are, after the key of one was deleted."""
+        self.server.stop()
+        self.server.start("--wire-hold", hold, "--eviction", "none")
         instance = self.closed(Instance(self.server.metadata, "reader"))
-        self.server.run("put", "k", "-", data=b"first" * 100)
+        self.server.run("put", "k", "-", data=b"first" * 200_000)
         found = instance.client.lookup("k")
-        self.server.run("rm", "k")
-        for i in range(50):
-            self.server.run("put", f"other{i}", "-", data=b"later" * 100)
-        self.assertEqual(instance.bytes_of(found), b"first" * 100)
+        self.assertEqual(self.server.run("rm", "k").returncode, 0)
+        self.assertGreater(self.server.fill(b"later" * 200_000), 20)
+        self.assertEqual(instance.bytes_of(found), expected * 200_000)
+
+    def test_a_page_that_was_told_is_not_reused_within_the_hold(self):
+        self.check_a_page_that_was_told("60", b"first")
+
+    def test_without_a_hold_it_is_reused(self):
+        self.check_a_page_that_was_told("0", b"later")
 
     def test_a_region_of_pages_is_not_registered_in(self):
         instance = self.closed(Instance(self.server.metadata, "a"))

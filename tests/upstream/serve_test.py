@@ -24,8 +24,16 @@ METADATA_DEFAULT, RM_DEFAULT = "tcp://127.0.0.1:5555", "127.0.0.1:9850"
 
 
 def serve(*words):
-    """A server that is expected to end at once."""
-    return subprocess.run([MARU, "serve", *words], capture_output=True, text=True)
+    """A server that is expected to end at once. One that listens is stopped: exit code 0."""
+    process = subprocess.Popen([MARU, "serve", *words], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    for line in process.stdout:
+        if line.startswith("listening on "):
+            process.terminate()
+    error = process.stderr.read()
+    process.stdout.close()
+    process.stderr.close()
+    return subprocess.CompletedProcess(words, process.wait(), None, error)
 
 
 def take(port):

@@ -96,6 +96,11 @@ TEST(GoldenUpstreamResourceManager, Requests) {
   ExpectRmRequest("free-request", RmFreeRequest{kHandle, "host-a:321", 2});
   ExpectRmRequest("stats-request", RmStatsRequest{});
   ExpectRmRequest("access-request", RmAccessRequest{kHandle, "host-a:321"});
+  const RmOpenRequest open{"host-a:321", "tcp://127.0.0.1:5555", {"/dev/dax0.0"}};
+  ExpectRmRequest("open-request", open);
+  const auto encoded = EncodeRmOpenRequest(open);
+  ASSERT_OK(encoded);
+  EXPECT_EQ(layout::ToDump(*encoded), layout::ToDump(Example(kRmPage, "open-request")));
 }
 
 TEST(GoldenUpstreamResourceManager, Replies) {
@@ -111,6 +116,7 @@ TEST(GoldenUpstreamResourceManager, Replies) {
                               .uuid = "00112233-4455-6677-8899-aabbccddeeff"},
                 "access-reply");
   ExpectRmReply(RmErrorReply{RmStatus::kAccess, "invalid auth token"}, "rm-error-reply");
+  ExpectRmReply(RmOpenReply{.address = "tcp://127.0.0.1:5555"}, "open-reply");
 }
 
 }  // namespace

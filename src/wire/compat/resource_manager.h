@@ -20,6 +20,8 @@ inline constexpr uint32_t kRmPathBytesMax = 4096;
 inline constexpr uint32_t kRmClientIdBytesMax = 256;
 inline constexpr uint32_t kRmErrorBytesMax = 1024;  // longer texts are cut
 inline constexpr uint32_t kRmUuidBytesMax = 64;
+inline constexpr uint32_t kRmAddressBytesMax = 256;
+inline constexpr uint32_t kRmOpenPathsMax = 64;
 
 enum class RmType : uint16_t {
   kAllocRequest = 1,
@@ -31,6 +33,9 @@ enum class RmType : uint16_t {
   kAccessRequest = 9,
   kAccessReply = 10,
   kErrorReply = 255,
+  // Ours, far from upstream's: between `maru server` and its daemon.
+  kOpenRequest = 0x4D01,
+  kOpenReply = 0x4D02,
 };
 
 // What went wrong, in the numbers of Linux's errno, negative.
@@ -41,6 +46,7 @@ enum class RmStatus : int32_t {
   kAccess = -13,
   kNoDevice = -19,
   kInvalid = -22,
+  kInUse = -98,
 };
 
 enum class RmAccess : uint32_t { kLocal = 0 };
@@ -68,8 +74,16 @@ struct RmAccessRequest {
   friend bool operator==(const RmAccessRequest&, const RmAccessRequest&) = default;
 };
 
-using RmRequest =
-    std::variant<std::monostate, RmAllocRequest, RmFreeRequest, RmStatsRequest, RmAccessRequest>;
+// A metadata endpoint at an address, for as long as the connection lives.
+struct RmOpenRequest {
+  std::string_view client_id;
+  std::string_view address;             // "tcp://127.0.0.1:5555"
+  std::vector<std::string_view> paths;  // of the pools to take regions from; empty: any
+  friend bool operator==(const RmOpenRequest&, const RmOpenRequest&) = default;
+};
+
+using RmRequest = std::variant<std::monostate, RmAllocRequest, RmFreeRequest, RmStatsRequest,
+                               RmAccessRequest, RmOpenRequest>;
 
 // Of the request; empty where it tells none.
 std::string_view ClientIdOf(const RmRequest& request);
@@ -108,6 +122,13 @@ struct RmAccessReply {
   std::string uuid;
 };
 
-using RmReply = std::variant<RmErrorReply, RmAllocReply, RmFreeReply, RmStatsReply, RmAccessReply>;
+struct RmOpenReply {
+  RmStatus status = RmStatus::kOk;
+  std::string address;  // with the port that was chosen
+  std::string message;  // why it is not open
+};
+
+using RmReply =
+    std::variant<RmErrorReply, RmAllocReply, RmFreeReply, RmStatsReply, RmAccessReply, RmOpenReply>;
 
 }  // namespace maru::wire::compat

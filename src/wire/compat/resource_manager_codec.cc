@@ -34,7 +34,10 @@ class RmReader {
   std::string_view ClientId() {
     return Text("client id", Number<uint16_t>("client id's length"), kRmClientIdBytesMax);
   }
+  RmStatus ReadStatus() { return static_cast<RmStatus>(Number<uint32_t>("status")); }
   bool AtEnd() const { return bytes_.AtEnd(); }
+  bool ok() const { return error_.empty(); }
+  void Fail(std::string error) { error_ = std::move(error); }
   const std::string& error() const { return error_; }
 
  private:
@@ -71,6 +74,20 @@ void Decode(RmReader& reader, RmAccessRequest& request) {
   if (reader.error().empty() && !reader.AtEnd()) request.client_id = reader.ClientId();
 }
 
+void Decode(RmReader& reader, RmOpenRequest& request) {
+  request.client_id = reader.ClientId();
+  request.address =
+      reader.Text("address", reader.Number<uint16_t>("address's length"), kRmAddressBytesMax);
+  const auto paths = reader.Number<uint32_t>("number of paths");
+  if (reader.ok() && paths > kRmOpenPathsMax) {
+    return reader.Fail(Concat(paths, " paths, at most ", kRmOpenPathsMax));
+  }
+  for (uint32_t i = 0; i < paths && reader.ok(); ++i) {
+    const auto bytes = reader.Number<uint32_t>("path's length");
+    request.paths.push_back(reader.Text("path", bytes, kRmPathBytesMax));
+  }
+}
+
 class RmWriter {
  public:
   RmWriter() : bytes_(kRmHeaderBytes) {}
@@ -94,9 +111,11 @@ class RmWriter {
     bytes_.insert(bytes_.end(), from.begin(), from.end());
   }
   void PathLength(std::string_view path) { Number(static_cast<uint32_t>(path.size())); }
-  void Uuid(std::string_view uuid) {
-    Number(static_cast<uint16_t>(uuid.size()));
-    Text(uuid, kRmUuidBytesMax);
+  void Uuid(std::string_view uuid) { ShortText(uuid, kRmUuidBytesMax); }
+  // After its length as a u16.
+  void ShortText(std::string_view text, uint64_t max) {
+    Number(static_cast<uint16_t>(text.size()));
+    Text(text, max);
   }
   size_t payload_bytes() const { return bytes_.size() - kRmHeaderBytes; }
   std::vector<std::byte> Finish(RmType type) {
@@ -168,6 +187,13 @@ RmType Encode(RmWriter& out, const RmAccessReply& reply) {
   return RmType::kAccessReply;
 }
 
+RmType Encode(RmWriter& out, const RmOpenReply& reply) {
+  out.PutStatus(reply.status);
+  out.ShortText(reply.address, kRmAddressBytesMax);
+  out.ShortText(std::string_view(reply.message).substr(0, kRmErrorBytesMax), kRmErrorBytesMax);
+  return RmType::kOpenReply;
+}
+
 template <typename Request>
 Status DecodeAs(const char* name, std::span<const std::byte> payload, RmRequest* to) {
   RmReader reader(payload);
@@ -183,6 +209,7 @@ std::string_view ClientIdOf(const RmRequest& request) {
   if (const auto* alloc = std::get_if<RmAllocRequest>(&request)) return alloc->client_id;
   if (const auto* free = std::get_if<RmFreeRequest>(&request)) return free->client_id;
   if (const auto* access = std::get_if<RmAccessRequest>(&request)) return access->client_id;
+  if (const auto* open = std::get_if<RmOpenRequest>(&request)) return open->client_id;
   return {};
 }
 
@@ -212,6 +239,7 @@ Status DecodeRmRequest(uint16_t type, std::span<const std::byte> payload, RmRequ
     case RmType::kFreeRequest: return DecodeAs<RmFreeRequest>("FREE", payload, request);
     case RmType::kStatsRequest: return DecodeAs<RmStatsRequest>("STATS", payload, request);
     case RmType::kAccessRequest: return DecodeAs<RmAccessRequest>("GET_ACCESS", payload, request);
+    case RmType::kOpenRequest: return DecodeAs<RmOpenRequest>("OPEN", payload, request);
     default: return DataLoss(Concat("no request has the message type ", type));
   }
 }
@@ -220,6 +248,50 @@ std::vector<std::byte> EncodeRmReply(const RmReply& reply) {
   RmWriter out;
   const RmType type = std::visit([&out](const auto& one) { return Encode(out, one); }, reply);
   return out.Finish(type);
+}
+
+Result<std::vector<std::byte>> EncodeRmOpenRequest(const RmOpenRequest& request) {
+  size_t bytes = request.client_id.size() + request.address.size() + 8;
+  bool fits = request.client_id.size() <= kRmClientIdBytesMax &&
+              request.address.size() <= kRmAddressBytesMax &&
+              request.paths.size() <= kRmOpenPathsMax;
+  for (const std::string_view path : request.paths) {
+    fits = fits && path.size() <= kRmPathBytesMax;
+    bytes += 4 + path.size();
+  }
+  if (!fits || bytes > kRmPayloadBytesMax) {
+    return InvalidArgument(Concat("the request has ", bytes, " bytes and ", request.paths.size(),
+                                  " paths, at most ", kRmPayloadBytesMax, " and ",
+                                  kRmOpenPathsMax));
+  }
+  RmWriter out;
+  out.ShortText(request.client_id, kRmClientIdBytesMax);
+  out.ShortText(request.address, kRmAddressBytesMax);
+  out.Number(static_cast<uint32_t>(request.paths.size()));
+  for (const std::string_view path : request.paths) {
+    out.PathLength(path);
+    out.Text(path, kRmPathBytesMax);
+  }
+  return out.Finish(RmType::kOpenRequest);
+}
+
+Status DecodeRmOpenReply(uint16_t type, std::span<const std::byte> payload, RmOpenReply* reply) {
+  RmReader reader(payload);
+  if (static_cast<RmType>(type) == RmType::kOpenReply) {
+    reply->status = reader.ReadStatus();
+    reply->address =
+        reader.Text("address", reader.Number<uint16_t>("address's length"), kRmAddressBytesMax);
+    reply->message =
+        reader.Text("message", reader.Number<uint16_t>("message's length"), kRmErrorBytesMax);
+  } else if (static_cast<RmType>(type) == RmType::kErrorReply) {
+    reply->status = reader.ReadStatus();
+    reply->address.clear();
+    reply->message =
+        reader.Text("message", reader.Number<uint32_t>("message's length"), kRmErrorBytesMax);
+  } else {
+    return DataLoss(Concat("the answer has the message type ", type));
+  }
+  return reader.ok() ? OkStatus() : DataLoss(reader.error());
 }
 
 }  // namespace maru::wire::compat

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "maru/status.h"
+#include "maru/result.h"
 #include "wire/compat/resource_manager.h"
 
 namespace maru::wire::compat {
@@ -26,6 +26,11 @@ Status DecodeRmHeader(std::span<const std::byte> bytes, RmHeader* header);
 // can go on. The texts of `request`, which is left empty on failure, point into the payload. Bytes
 // behind the last field are passed over.
 Status DecodeRmRequest(uint16_t type, std::span<const std::byte> payload, RmRequest* request);
+
+// What `maru server` sends and reads. InvalidArgument for texts that are too long, or too many.
+Result<std::vector<std::byte>> EncodeRmOpenRequest(const RmOpenRequest& request);
+// An ERROR_RESP is a reply without an address as well. DataLoss for any other type and payload.
+Status DecodeRmOpenReply(uint16_t type, std::span<const std::byte> payload, RmOpenReply* reply);
 
 // Header and payload. REQUIRES: paths, ids and UUIDs within the limits of resource_manager.h.
 std::vector<std::byte> EncodeRmReply(const RmReply& reply);

@@ -89,6 +89,50 @@ TEST(ResourceManagerDecode, PassesOverBytesBehindTheLastField) {
   EXPECT_EQ(ClientIdOf(request), "host-a:321");
 }
 
+TEST(ResourceManagerDecode, RefusesOpenRequestsWithTooMuch) {
+  const layout::Bytes message = Example("open-request");
+  const auto payload = std::span(message).subspan(kRmHeaderBytes);
+  for (size_t size = 0; size < payload.size(); ++size) {
+    EXPECT_NE(Refusal(0x4D01, payload.first(size)), "") << size;
+  }
+  layout::Bytes many(8);
+  StoreLittle(&many[4], kRmOpenPathsMax);
+  many.resize(8 + 4 * kRmOpenPathsMax);
+  EXPECT_EQ(Refusal(0x4D01, many), "");
+  StoreLittle(&many[4], kRmOpenPathsMax + 1);
+  EXPECT_EQ(Refusal(0x4D01, many), "OPEN: 65 paths, at most 64");
+  StoreLittle(&many[2], uint16_t{257});
+  EXPECT_EQ(Refusal(0x4D01, many), "OPEN: address has 257 bytes, at most 256");
+}
+
+TEST(ResourceManagerDecode, ReadsBothAnswersToAnOpenRequest) {
+  const auto decode = [](std::span<const std::byte> message, RmOpenReply* reply) {
+    return DecodeRmOpenReply(LoadLittle<uint16_t>(&message[6]), message.subspan(kRmHeaderBytes),
+                             reply);
+  };
+  RmOpenReply reply;
+  ASSERT_OK(decode(EncodeRmReply(RmOpenReply{RmStatus::kInUse, "a", "taken"}), &reply));
+  EXPECT_EQ(reply.status, RmStatus::kInUse);
+  EXPECT_EQ(reply.address + reply.message, "ataken");
+  const auto error = EncodeRmReply(RmErrorReply{RmStatus::kInvalid, "no request"});
+  ASSERT_OK(decode(error, &reply));
+  EXPECT_EQ(reply.status, RmStatus::kInvalid);
+  EXPECT_EQ(reply.address + reply.message, "no request");
+  EXPECT_CODE(decode(std::span(error).first(error.size() - 1), &reply), kDataLoss);
+  EXPECT_CODE(decode(EncodeRmReply(RmFreeReply{}), &reply), kDataLoss);
+}
+
+TEST(ResourceManagerEncode, RefusesOpenRequestsThatNobodyWouldTake) {
+  const std::string path(kRmPathBytesMax, 'p');
+  EXPECT_OK(EncodeRmOpenRequest({"id", "tcp://127.0.0.1:0", {path}}));
+  const std::string id(257, 'i');
+  EXPECT_CODE(EncodeRmOpenRequest({id, "", {}}).status(), kInvalidArgument);
+  EXPECT_CODE(EncodeRmOpenRequest({"", id, {}}).status(), kInvalidArgument);
+  EXPECT_CODE(EncodeRmOpenRequest({"", "", {path, path}}).status(), kInvalidArgument);
+  EXPECT_CODE(EncodeRmOpenRequest({"", "", std::vector<std::string_view>(65)}).status(),
+              kInvalidArgument);
+}
+
 TEST(ResourceManagerEncode, LeavesOutPoolsThatDoNotFit) {
   RmStatsReply stats;
   for (int i = 0; i < 200; ++i) stats.pools.push_back({std::string(40, 'p')});

@@ -1,0 +1,38 @@
+#include "server/upstream_options.h"
+
+#include "maru/result.h"
+#include "os/tcp_socket.h"
+
+namespace maru::server {
+
+namespace {
+
+constexpr std::string_view kScheme = "tcp://";
+
+Status CheckAddress(std::string_view option, std::string_view address, std::string_view scheme,
+                    Reach reach) {
+  if (address.empty()) return OkStatus();
+  const std::string named = std::string(option) + " " + std::string(address.substr(0, 64));
+  if (!address.starts_with(scheme)) {
+    return InvalidArgument(named + ": wanted is tcp://ADDRESS:PORT, as in " + kMetadataAddress);
+  }
+  const Result<os::TcpAddress> parsed = os::TcpAddress::Parse(address.substr(scheme.size()));
+  if (!parsed.ok()) return InvalidArgument(named + ": " + std::string(parsed.status().message()));
+  if (parsed->is_loopback() || reach == Reach::kAnyHost) return OkStatus();
+  return InvalidArgument(named +
+                         ": other hosts reach that address, and whoever reaches it reads "
+                         "and deletes every key; --allow-remote allows it");
+}
+
+}  // namespace
+
+Status CheckMetadataAddress(std::string_view option, std::string_view address, Reach reach) {
+  return CheckAddress(option, address, kScheme, reach);
+}
+
+Status CheckUpstreamOptions(const UpstreamOptions& options) {
+  MARU_RETURN_IF_ERROR(CheckMetadataAddress("--listen", options.metadata.address, options.reach));
+  return CheckAddress("--rm-listen", options.resource_manager.address, "", options.reach);
+}
+
+}  // namespace maru::server

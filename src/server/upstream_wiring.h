@@ -1,0 +1,22 @@
+// What the servers of upstream's protocols stand on.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "net/event_loop.h"
+
+namespace maru::server {
+
+struct UpstreamWiring {
+  engine::Engine* engine = nullptr;
+  net::EventLoop* loop = nullptr;
+  const Clock* clock = nullptr;
+  std::function<void()> on_activity;  // called after whatever the engine was told
+  std::vector<std::string> pool_paths;
+};
+
+}  // namespace maru::server

@@ -1,0 +1,286 @@
+#!/usr/bin/env python3
+"""maru-resource-manager and maru-server, started by hand in upstream's order: the first owns the
+pools, each of the second has an endpoint with keys of its own."""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+from upstream import resource_manager  # noqa: E402
+from upstream.instance import Instance  # noqa: E402
+from upstream.metadata import MetadataClient  # noqa: E402
+from upstream.resource_manager import (  # noqa: E402
+    HEADER, ErrorReply, connect, encode, pack_client_id)
+
+MARU = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "build/maru").resolve()
+REGION = 4 << 20
+OPEN_REQ, OPEN_RESP = 0x4D01, 0x4D02
+ENOENT, EINVAL, EADDRINUSE = -2, -22, -98
+
+
+def open_request(address, client_id="host-a:1", paths=()):
+    """Of our own (docs/formats/upstream_resource_manager.md)."""
+    return encode(OPEN_REQ, pack_client_id(client_id) + pack_client_id(address)
+                  + struct.pack("<I", len(paths))
+                  + b"".join(struct.pack("<I", len(path)) + path.encode() for path in paths))
+
+
+def open_reply(client):
+    """(status, address, message), or the ErrorReply."""
+    kind, length = HEADER.unpack(client._exactly(HEADER.size))[2:]
+    data = client._exactly(length)
+    if kind != OPEN_RESP:
+        return resource_manager.decode(kind, data)
+    (status,), at, texts = struct.unpack_from("<i", data), 4, []
+    for _ in range(2):
+        (size,) = struct.unpack_from("<H", data, at)
+        texts.append(data[at + 2 : at + 2 + size].decode())
+        at += 2 + size
+    return (status, *texts)
+
+
+class Program:
+    """Under one of upstream's names; what it says is read from its JSON line."""
+
+    def __init__(self, path, *words):
+        self.command = [path, "--json", *map(str, words)]
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True)
+        line = self.process.stdout.readline()
+        if not line:
+            error = self.process.communicate()[1]
+            raise RuntimeError(f"exit {self.process.returncode}: {error}")
+        self.told = json.loads(line)
+        return self
+
+    def await_line(self, words):
+        """On standard error."""
+        for line in self.process.stderr:
+            if words in line:
+                return line
+        raise AssertionError(f"{self.command} never said {words!r}")
+
+    def end(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        self.process.communicate()
+        return self.process.returncode
+
+    def close(self):
+        if self.process.returncode is None:
+            self.end()
+
+
+class Commands(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="maru-commands-", dir="/dev/shm"))
+        self.addCleanup(subprocess.run, ["rm", "-r", self.folder], check=True)
+        for name in ("maru-server", "maru-resource-manager"):
+            (self.folder / name).symlink_to(MARU)
+        self.pools = [self.folder / "pool", self.folder / "second"]
+        self.manager = self.start_manager()
+
+    def start_manager(self, *words, port=0):
+        pools = [word for pool in self.pools for word in ("--pool", f"file:{pool},size=64MiB")]
+        manager = Program(self.folder / "maru-resource-manager", "--port", port, *pools,
+                          "--socket", self.folder / "sock", "--log-level", "WARN", *words)
+        self.addCleanup(manager.close)
+        self.address = manager.told["resource_manager"]
+        return manager
+
+    def start_server(self, *words, port=0):
+        server = Program(self.folder / "maru-server", "--port", port, "--rm-address", self.address,
+                         "--log-level", "INFO", *words)
+        self.addCleanup(server.close)
+        return server
+
+    def instance(self, server, name):
+        instance = Instance(server.told["metadata"], name)
+        self.addCleanup(instance.close)
+        return instance
+
+    def audit(self):
+        done = subprocess.run([MARU, "audit", "--server", self.folder / "sock"],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_keys_of_one_server_are_not_visible_in_another(self):
+        self.assertIsNone(self.manager.told["metadata"])
+        one, two = self.start_server(), self.start_server()
+        a, b, reader = (self.instance(one, "a"), self.instance(two, "a"),
+                        self.instance(one, "reader"))
+        a.alloc(REGION)
+        b.alloc(REGION)
+        self.assertTrue(a.store("k", b"of one"))
+        self.assertFalse(b.client.exists("k")["exists"])
+        self.assertTrue(b.store("k", b"of two"))
+        self.assertEqual((a.retrieve("k"), b.retrieve("k"), reader.retrieve("k")),
+                         (b"of one", b"of two", b"of one"))
+        self.assertTrue(b.client.delete("k")["success"])
+        self.assertTrue(a.client.exists("k")["exists"])
+        shaken = a.client.handshake()
+        self.assertEqual(shaken["rm_address"], self.address)
+        self.assertEqual(shaken["maru"]["namespace"], one.told["metadata"])
+        self.assertEqual(shaken["maru"]["socket"], str(self.folder / "sock"))
+        for words, code in ((("exists", "k"), 1),
+                            (("exists", "k", "--namespace", one.told["metadata"]), 0)):
+            done = subprocess.run([MARU, *words, "--server", self.folder / "sock"],
+                                  stdout=subprocess.DEVNULL)
+            self.assertEqual(done.returncode, code)
+        self.audit()
+
+    def test_a_server_that_is_started_again_has_its_keys(self):
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            server = self.start_server()
+            with Instance(server.told["metadata"], "a") as instance:
+                instance.alloc(REGION)
+                instance.store("k", b"bytes")
+            code = server.end(number)
+            self.assertEqual(code, 0 if number == signal.SIGTERM else -number)
+            port = server.told["metadata"].rpartition(":")[2]
+            # The address is free as soon as the one before is gone.
+            again = self.start_server(port=port)
+            self.assertEqual(again.told["metadata"], server.told["metadata"])
+            self.assertEqual(self.instance(again, "b").retrieve("k"), b"bytes")
+            again.end()
+
+    def test_servers_go_on_when_the_resource_manager_is_started_again(self):
+        server = self.start_server()
+        instance = self.instance(server, "a")
+        instance.alloc(REGION)
+        instance.store("k", b"bytes")
+        port = self.address.rpartition(":")[2]
+        for number in (signal.SIGKILL, signal.SIGTERM):
+            self.manager.end(number)
+            server.await_line("is opened again as soon as it can be")
+            self.manager = self.start_manager(port=port)
+            server.await_line("the endpoint is open again at " + server.told["metadata"])
+            self.assertEqual(instance.retrieve("k"), b"bytes")
+            self.assertTrue(instance.store(f"after {number}", b"more"))
+        self.assertEqual(server.end(), 0)
+        self.audit()
+
+    def test_regions_come_from_the_pools_that_were_named(self):
+        server = self.start_server("--dax-path", self.pools[1])
+        instance = self.instance(server, "a")
+        region = instance.region(instance.alloc(REGION))
+        self.assertEqual(region.access.path, str(self.pools[1]))
+        self.assertFalse(instance.client.alloc("a", 60 << 20)["success"])
+        other = self.instance(self.start_server(), "b")
+        self.assertEqual(other.region(other.alloc(REGION)).access.path, str(self.pools[0]))
+
+    def test_what_cannot_be_opened_ends_the_server_with_the_reason(self):
+        one = self.start_server()
+        port = one.told["metadata"].rpartition(":")[2]
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+        for words, code, said in (
+                (("--port", port), 1, (one.told["metadata"], "choose another")),
+                (("--port", listener.getsockname()[1]), 1, ("choose another",)),
+                (("--port", "0", "--host", "0.0.0.0"), 2, ("0.0.0.0", "--allow-remote")),
+                (("--port", "0", "--host", "nowhere"), 2, ("nowhere",)),
+                (("--port", "0", "--dax-path", "/dev/dax9.9"), 1, ("/dev/dax9.9",)),
+                (("--port", "70000"), 2, ("--port", "70000")),
+                (("--port", "0", "--log-level", "LOUD"), 2, ("LOUD",)),
+                (("--port", "0", "--rm-address", "nowhere:1"), 2, ("nowhere:1",)),
+                (("--port", "0", "--rm-address", "127.0.0.1:1"), 3,
+                 ("127.0.0.1:1", "Connection refused"))):
+            done = subprocess.run([self.folder / "maru-server", "--rm-address", self.address,
+                                   *map(str, words)] if "--rm-address" not in words else
+                                  [self.folder / "maru-server", *words],
+                                  capture_output=True, text=True)
+            self.assertEqual(done.returncode, code, (words, done.stderr))
+            for word in said:
+                self.assertIn(word, done.stderr)
+
+    def test_the_resource_manager_says_what_it_does_not_use(self):
+        self.manager.end()
+        self.manager = self.start_manager("--state-dir", self.folder, "--idle-timeout", "60")
+        for flag in ("--state-dir", "--idle-timeout"):
+            self.assertIn("not used", self.manager.await_line(flag))
+
+    def test_other_hosts_need_a_word_of_the_resource_managers_user(self):
+        done = subprocess.run([self.folder / "maru-resource-manager", "--host", "0.0.0.0",
+                               "--port", "0", "--pool", f"file:{self.folder}/x,size=64MiB",
+                               "--socket", self.folder / "x.sock"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--allow-remote", done.stderr)
+        self.manager.end()
+        self.manager = self.start_manager("--host", "0.0.0.0", "--allow-remote")
+        self.address = "127.0.0.1:" + self.address.rpartition(":")[2]
+        server = self.start_server("--host", "0.0.0.0")
+        port = server.told["metadata"].rpartition(":")[2]
+        with MetadataClient(f"tcp://127.0.0.1:{port}") as client:
+            self.assertEqual(client.handshake()["rm_address"], self.address)
+
+    # Our own message, byte by byte.
+
+    def ask(self, client, message):
+        client.send(message)
+        return open_reply(client)
+
+    def test_an_endpoint_lives_as_long_as_its_connection(self):
+        with connect(self.address, "host-a:1") as client:
+            status, address, message = self.ask(client, open_request("tcp://127.0.0.1:0"))
+            self.assertEqual((status, message), (0, ""))
+            with MetadataClient(address) as asking:
+                self.assertTrue(asking.handshake()["success"])
+            status, _, message = self.ask(client, open_request("tcp://127.0.0.1:0"))
+            self.assertEqual((status, message != ""), (EINVAL, True))
+            with connect(self.address, "host-a:2") as other:
+                status, _, message = self.ask(other, open_request(address, "host-a:2"))
+                self.assertEqual((status, address in message), (EADDRINUSE, True))
+            # It allocates like any other client on that connection.
+            self.assertEqual(client.alloc(REGION).status, 0)
+        with connect(self.address, "host-a:2") as other:
+            self.assertEqual(self.ask(other, open_request(address, "host-a:2"))[:2], (0, address))
+
+    def test_messages_that_are_wrong_are_answered_and_survived(self):
+        good = open_request("tcp://127.0.0.1:0")[HEADER.size :]
+        with connect(self.address, "host-a:1") as client:
+            for payload in (b"", good[:-1], good[:5], b"\xff\xff" + good[2:],
+                            good[:-4] + struct.pack("<I", 65),
+                            good[:-4] + struct.pack("<II", 1, 1 << 30)):
+                reply = self.ask(client, encode(OPEN_REQ, payload))
+                self.assertIsInstance(reply, ErrorReply, payload)
+                self.assertEqual(reply.status, EINVAL)
+            for message, status in (
+                    (open_request("tcp://127.0.0.1:0", ""), EINVAL),
+                    (open_request("ipc:///tmp/x"), EINVAL), (open_request(""), EINVAL),
+                    (open_request("tcp://0.0.0.0:0"), EINVAL),
+                    (open_request("tcp://127.0.0.1:0", paths=["/dev/dax9.9"]), ENOENT)):
+                self.assertEqual(self.ask(client, message)[0], status)
+            # A type of replies is no request.
+            self.assertEqual(self.ask(client, encode(OPEN_RESP, good)).status, EINVAL)
+            self.assertEqual(self.ask(client, open_request("tcp://127.0.0.1:0"))[0], 0)
+
+    def test_there_are_so_many_endpoints_and_no_more(self):
+        clients = []
+        for number in range(64):
+            client = connect(self.address, f"host-a:{number}")
+            self.addCleanup(client.close)
+            clients.append(client)
+            self.assertEqual(
+                self.ask(client, open_request("tcp://127.0.0.1:0", client.client_id))[0], 0)
+        with connect(self.address, "one more:1") as client:
+            status, _, message = self.ask(client, open_request("tcp://127.0.0.1:0", "one more:1"))
+            self.assertEqual((status, "64" in message), (-12, True))
+            clients.pop().close()
+            while self.ask(client, open_request("tcp://127.0.0.1:0", "one more:1"))[0] != 0:
+                os.sched_yield()  # until the server has seen it go
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,145 @@
+// maru resource-manager and maru server, which upstream's users know as maru-resource-manager and
+// maru-server: this program under those names is these commands.
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "net/event_loop.h"
+#include "os/clock.h"
+#include "os/event.h"
+#include "os/machine.h"
+#include "os/process.h"
+#include "server/endpoint_keeper.h"
+#include "tools/commands.h"
+#include "tools/output.h"
+#include "tools/serve_options.h"
+
+namespace maru::tools {
+
+namespace {
+
+constexpr uint64_t kPortMax = 65'535;
+
+// "HOST:PORT" of the two options.
+Result<std::string> AddressOf(const Arguments& arguments) {
+  std::string host = arguments.Get("host");
+  if (host.find(':') != std::string::npos && !host.starts_with('[')) host = "[" + host + "]";
+  MARU_ASSIGN_OR_RETURN(const uint64_t port, arguments.Number("port", 0, kPortMax));
+  return host + ":" + std::to_string(port);
+}
+
+// --- maru resource-manager
+
+constexpr const char* kStateDir = "state-dir";
+constexpr const char* kIdleTimeout = "idle-timeout";
+
+constexpr OptionRow kManagerOwn[] = {
+    {"host", "ADDRESS", "127.0.0.1", "Listen at this address of the host", Takes::kOne},
+    {"port", "PORT", "9850", "Listen at this port; 0: any free one", Takes::kOne},
+    {kStateDir, "FOLDER", "", "Taken and not used: all state lies in the pools", Takes::kOne},
+    {kIdleTimeout, "SECONDS", "", "Taken and not followed: the server stays until it is stopped",
+     Takes::kOne},
+};
+
+constexpr bool ComesFromHostAndPort(const OptionRow& row) {
+  const std::string_view flag = row.flag;
+  return flag == "listen" || flag == "rm-listen";
+}
+
+constexpr size_t kManagerRows =
+    std::size(kManagerOwn) + std::size(kServeOptions) -
+    static_cast<size_t>(std::ranges::count_if(kServeOptions, ComesFromHostAndPort));
+
+constexpr std::array<OptionRow, kManagerRows> kManagerOptions = [] {
+  std::array<OptionRow, kManagerRows> rows{};
+  auto* const rest = std::ranges::copy(kManagerOwn, rows.data()).out;
+  std::ranges::copy_if(kServeOptions, rest,
+                       [](const OptionRow& row) { return !ComesFromHostAndPort(row); });
+  return rows;
+}();
+
+Result<Exit> Manage(const Arguments& given) {
+  for (const char* const flag : {kStateDir, kIdleTimeout}) {
+    if (given.Has(flag)) Note(std::string("maru: --") + flag + " is taken and not used");
+  }
+  Arguments arguments = given;
+  MARU_ASSIGN_OR_RETURN(const std::string address, AddressOf(given));
+  arguments.values["listen"] = {"none"};
+  arguments.values["rm-listen"] = {address};
+  return Serve(arguments);
+}
+
+// --- maru server
+
+constexpr OptionRow kServerOptions[] = {
+    {"host", "ADDRESS", "127.0.0.1", "Listen at this address of the resource manager's host",
+     Takes::kOne},
+    {"port", "PORT", "5555", "Listen at this port; 0: any free one", Takes::kOne},
+    {"rm-address", "ADDRESS", "127.0.0.1:9850", "The resource manager, which owns the pools",
+     Takes::kOne},
+    {"dax-path", "PATH", "", "Take regions from this pool alone; may be given several times",
+     Takes::kMany},
+    {"log-level", "LEVEL", "info", "Log to standard error from debug, info, warning or error on",
+     Takes::kOne, "MARU_LOG_LEVEL"},
+};
+
+Result<server::EndpointKeeperOptions> KeeperOptions(const Arguments& arguments) {
+  server::EndpointKeeperOptions options;
+  MARU_ASSIGN_OR_RETURN(const std::string address, AddressOf(arguments));
+  options.address = "tcp://" + address;
+  options.rm_address = arguments.Get("rm-address");
+  options.paths = arguments.All("dax-path");
+  MARU_ASSIGN_OR_RETURN(const std::string host, os::HostIdentity());
+  options.client_id = std::string(os::HostNameIn(host)) + ":" + std::to_string(os::ProcessId());
+  return options;
+}
+
+void Tell(const Arguments& arguments, const std::string& address) {
+  if (arguments.json()) {
+    PrintLine("{\"listening\": true, \"metadata\": " + JsonString(address) +
+              ", \"resource_manager\": " + JsonString(arguments.Get("rm-address")) + "}");
+  } else {
+    PrintLine("listening on " + address);
+  }
+  std::fflush(stdout);
+}
+
+Result<Exit> HoldEndpoint(const Arguments& arguments) {
+  MARU_RETURN_IF_ERROR(SetUpLog(arguments.Get("log-level")));
+  MARU_ASSIGN_OR_RETURN(const server::EndpointKeeperOptions options, KeeperOptions(arguments));
+  MARU_ASSIGN_OR_RETURN(const os::SignalFd signals, os::StopSignals());
+  MARU_ASSIGN_OR_RETURN(const auto loop, net::EventLoop::Create(&os::RealClock()));
+  server::EndpointKeeper keeper(loop.get(), &os::RealClock(), options);
+  keeper.on_open = [&](const std::string& address) { Tell(arguments, address); };
+  MARU_RETURN_IF_ERROR(keeper.Start());
+  MARU_RETURN_IF_ERROR(
+      loop->Watch(signals.fd(), os::Interest::kRead, [&](const os::ReadyEvent&) { loop->Stop(); }));
+  MARU_RETURN_IF_ERROR(loop->Run());
+  loop->Unwatch(signals.fd());
+  MARU_RETURN_IF_ERROR(keeper.failure());
+  return Exit::kDone;
+}
+
+}  // namespace
+
+extern const Command kResourceManager = {
+    "resource-manager",
+    "Own the pools, as upstream's maru-resource-manager does: `maru serve` with its options",
+    "The same as `maru-resource-manager`. It is the server: clients of ours reach it through its\n"
+    "socket, those of upstream's through the endpoints that `maru server` opens at it.",
+    kManagerOptions,
+    {},
+    &Manage};
+
+extern const Command kServer = {
+    "server",
+    "Open a metadata endpoint at a resource manager, as upstream's maru-server",
+    "The same as `maru-server`. The endpoint has keys of its own, the same after a restart at\n"
+    "the same address, and lasts as long as this program, which goes on when the resource manager\n"
+    "is started again.",
+    kServerOptions,
+    {},
+    &HoldEndpoint};
+
+}  // namespace maru::tools
