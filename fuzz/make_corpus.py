@@ -94,7 +94,7 @@ def frame_request_seeds():
         "ping": frame(11, b""),
         "inspect": frame(12, struct.pack("<BQ", 3, 5)),
         "list": frame(13, struct.pack("<QI", 5, 100) + text(b"prefix")),
-        "audit": frame(14, b"\1"),
+        "audit": frame(14, b"\1" + struct.pack("<Q", 3)),
         "unpin": frame(15, keys),
         "lying_count": frame(8, struct.pack("<I", 4096) + text(b"key")),
         "short": frame(8, keys)[:-1],
@@ -115,7 +115,7 @@ def frame_reply_seeds():
         "ping": (11, struct.pack("<Q", 1000)),
         "inspect": (12, struct.pack("<Q", 5) + text(b'{"pools": []}')),
         "list": (13, struct.pack("<QI", 5, 2) + item + item),
-        "audit": (14, b"\1" + text(b'{"clean": true}')),
+        "audit": (14, struct.pack("<QQQ", 0, 9, 9) + b"\1" + text(b'{"clean": true}')),
         "unpin": (15, struct.pack("<IBB", 2, 1, 0)),
     }
     seeds = {name.removesuffix("-reply"): dump("frame.md", name) for name in names}

@@ -57,6 +57,9 @@ constexpr std::string_view kOperations[] = {
     "view dropped",
     "background",
     "reconnect",
+    "audit step",
+    "audit clean",
+    "audit refused",
 };
 
 constexpr std::string_view kOthers[] = {

@@ -302,6 +302,22 @@ void Process::Background() {
   world_->tally().Count("op: background");
 }
 
+void Process::Audit() {
+  wire::Reply reply;
+  const Status asked = handler_->Ask(wire::AuditRequest{false, audit_}, &reply);
+  const auto* const step = std::get_if<wire::AuditReply>(&reply);
+  if (!asked.ok() || step == nullptr) {
+    // The connection or the server has started anew, and takes its audits with it.
+    world_->tally().Count("op: audit refused");
+    audit_ = 0;
+    return;
+  }
+  audit_ = step->audit;
+  if (audit_ != 0) return world_->tally().Count("op: audit step");
+  Expect(step->clean, "an audit beside others' steps finds: " + step->json);
+  world_->tally().Count("op: audit clean");
+}
+
 void Process::Reconnect() {
   if (world_->Happens(300)) link_.Disconnect();  // the road breaks: the client is detached
   handler_->Connect().ok();
@@ -312,7 +328,7 @@ void Process::Act() {
   ++world_->steps_taken;
   if (world_->tally().trace) std::printf("  process %u acts\n", pid_);
   if (consumed_.size() > 8) consumed_.erase(consumed_.begin());
-  switch (world_->chance().Below(24)) {
+  switch (world_->chance().Below(26)) {
     case 0:
     case 1:
     case 2:
@@ -336,6 +352,8 @@ void Process::Act() {
     case 20:
     case 21: return DropView();
     case 22: return world_->Happens(300) ? Misuse() : Background();
+    case 23:
+    case 24: return Audit();
     default: return Reconnect();
   }
 }

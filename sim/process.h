@@ -127,6 +127,8 @@ class Process {
   void Delete();
   void DropView();
   void Background();
+  // One step of an audit, which is one of many.
+  void Audit();
   void Misuse();
   void Reconnect();
   void Trace(const char* what, const handler::PageHandle& page) const;
@@ -145,6 +147,7 @@ class Process {
   std::vector<Held> views_;
   std::vector<handler::PageHandle> consumed_;  // handles whose life should be over
   std::vector<std::string> pinned_;
+  uint64_t audit_ = 0;  // under way; 0: none
   bool alive_ = true;
 };
 

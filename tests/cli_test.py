@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import pty
 import re
 import select
 import signal
@@ -88,6 +89,37 @@ class Keys(unittest.TestCase):
             self.assertEqual(self.server.run("get", "k").stdout, b"stays")
             audit = self.server.json("audit")
             self.assertTrue(audit["clean"], audit)
+
+    def on_terminal(self, *command):
+        """With standard error on a terminal: the finished process and what it wrote there."""
+        ours, theirs = pty.openpty()
+        done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=theirs)
+        os.close(theirs)
+        written = b""
+        try:
+            while part := os.read(ours, 65536):
+                written += part
+        except OSError:  # as a terminal ends that nobody has open any more
+            pass
+        os.close(ours)
+        return done, written.decode()
+
+    def test_long_checks_show_how_far_they_are_on_a_terminal_alone(self):
+        self.put("k", b"v")
+        audit = self.server.command("audit", "--server", self.server.socket)
+        done, shown = self.on_terminal(*audit)
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(shown, r"\r\d+% of the pools is checked")
+        self.assertTrue(shown.endswith("\r"), repr(shown))  # the line goes
+        self.assertNotIn(b"%", done.stdout)
+        self.assertEqual(self.server.run("audit").stderr, b"")
+        self.server.stop()
+        check = self.server.command("pool", "check", self.server.pool, "--bytes")
+        done, shown = self.on_terminal(*check)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("100% of the records are checked", shown)
+        self.assertEqual(subprocess.run(check, capture_output=True).stderr, b"")
+        self.server.start()
 
     def test_fresh_starts_anew(self):
         self.put("k", b"goes")

@@ -7,6 +7,7 @@
 #include "pool/pool_file.h"
 #include "tools/commands.h"
 #include "tools/output.h"
+#include "tools/progress.h"
 
 namespace maru::tools {
 
@@ -82,10 +83,13 @@ constexpr OptionRow kCheckOptions[] = {
 };
 
 Result<Exit> Check(const Arguments& arguments) {
-  MARU_ASSIGN_OR_RETURN(
-      const pool::CheckReport report,
+  Progress progress(" of the records are checked", Progress::Elsewhere::kNothing);
+  Result<pool::CheckReport> checked =
       pool::CheckPool(arguments.Get("PATH"),
-                      arguments.Has("bytes") ? pool::VerifyBytes::kYes : pool::VerifyBytes::kNo));
+                      arguments.Has("bytes") ? pool::VerifyBytes::kYes : pool::VerifyBytes::kNo,
+                      [&progress](uint64_t done, uint64_t all) { progress.ShowShare(done, all); });
+  progress.Clear();
+  MARU_ASSIGN_OR_RETURN(const pool::CheckReport report, std::move(checked));
   if (arguments.json()) {
     PrintLine("{" + Quoted("ok", report.ok() ? "true" : "false") + ", " +
               Quoted("clean", report.clean ? "true" : "false") + ", " +

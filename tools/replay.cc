@@ -10,11 +10,13 @@
 #include "base/units.h"
 #include "os/line_reader.h"
 #include "os/process.h"
+#include "tools/audit.h"
 #include "tools/commands.h"
 #include "tools/connect.h"
 #include "tools/instance.h"
 #include "tools/output.h"
 #include "tools/private_server.h"
+#include "tools/progress.h"
 #include "tools/workload.h"
 
 namespace maru::tools {
@@ -85,30 +87,6 @@ Status Follow(os::Child* child, uint32_t index, std::atomic<uint64_t>* done,
                                     : "exit code " + std::to_string(exit.code)));
 }
 
-// One line that is written over on a terminal; elsewhere a line for each tenth.
-class Progress {
- public:
-  explicit Progress(uint64_t all) : all_(all), terminal_(os::ErrorIsTerminal()) {}
-
-  void Show(uint64_t done) {
-    if (done == shown_) return;
-    if (!terminal_ && done < all_ && done - shown_ < all_ / 10) return;
-    shown_ = done;
-    std::fprintf(stderr, "%s%llu of %llu requests%s", terminal_ ? "\r" : "",
-                 static_cast<unsigned long long>(done), static_cast<unsigned long long>(all_),
-                 terminal_ ? "" : "\n");
-  }
-  void End() {
-    Show(all_);
-    if (terminal_) std::fputc('\n', stderr);
-  }
-
- private:
-  const uint64_t all_;
-  const bool terminal_;
-  uint64_t shown_ = 0;
-};
-
 }  // namespace
 
 Result<ReplayResult> RunInstances(const ReplaySpec& spec, uint64_t requests_in_trace) {
@@ -147,14 +125,14 @@ Result<ReplayResult> RunInstances(const ReplaySpec& spec, uint64_t requests_in_t
   }
   const uint64_t all =
       spec.requests_max == 0 ? requests_in_trace : std::min(spec.requests_max, requests_in_trace);
-  Progress progress(all);
+  Progress progress(" requests", Progress::Elsewhere::kTenths);
   while (running.load(std::memory_order_acquire) > 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    if (spec.progress) progress.Show(done.load(std::memory_order_relaxed));
+    if (spec.progress) progress.Show(done.load(std::memory_order_relaxed), all);
   }
   for (std::thread& follower : followers) follower.join();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (spec.progress) progress.End();
+  if (spec.progress) progress.End(all);
   for (uint32_t i = 0; i < spec.instances; ++i) {
     MARU_RETURN_IF_ERROR(ends[i]);
     AddTo(&result.sum, result.instances[i]);
@@ -183,10 +161,9 @@ Result<LeakReport> AuditLeaks(const std::string& server, const std::string& serv
   options.server_url = server;
   options.server_user = server_user;
   options.label = "maru audit";
-  options.timeout_ms = 600'000;
   MARU_ASSIGN_OR_RETURN(const auto client, Client::Connect(options));
   MARU_RETURN_IF_ERROR(AwaitNobodyElse(*client));
-  MARU_ASSIGN_OR_RETURN(const auto reply, Ask<wire::AuditReply>(*client, wire::AuditRequest{}));
+  MARU_ASSIGN_OR_RETURN(const auto reply, WholeAudit(*client, AuditBytes::kLeave, {}));
   const auto json = nlohmann::json::parse(reply.json, nullptr, false);
   if (json.is_discarded()) return DataLoss("the server's answer to audit is no JSON");
   LeakReport report;

@@ -1,4 +1,4 @@
-// maru stat, maru audit: what is there, and whether it adds up.
+// maru stat: what is there.
 
 #include <nlohmann/json.hpp>
 
@@ -148,43 +148,6 @@ Result<Exit> RunTop(const Arguments& /*arguments*/) {
   return InvalidArgument("maru top is not in this version: watch -n 1 maru stat shows the same");
 }
 
-constexpr OptionRow kAuditOptions[] = {
-    {"bytes", nullptr, "", "Check the bytes of every key against their checksum too",
-     Takes::kNothing},
-};
-
-Result<Exit> RunAudit(const Arguments& arguments) {
-  ClientOptions options;
-  options.timeout_ms = 600'000;  // a large pool takes its time
-  MARU_ASSIGN_OR_RETURN(const auto client, ConnectTo(arguments, options));
-  wire::AuditRequest request;
-  request.verify_bytes = arguments.Has("bytes");
-  MARU_ASSIGN_OR_RETURN(const auto reply, Ask<wire::AuditReply>(*client, request));
-  const Json json = Json::parse(reply.json, nullptr, false);
-  if (json.is_discarded()) return DataLoss("the server's answer is no JSON");
-  if (arguments.json()) {
-    PrintLine(json.dump(2, ' ', false, Json::error_handler_t::replace));
-    return reply.clean ? Exit::kDone : Exit::kBroken;
-  }
-  Table table(
-      {"pool", "pages", "free", "quarantined", "granted", "live", "retiring", "condemned", "worn"});
-  for (const Json& pool : json["pools"]) {
-    table.Add({Text(pool, "name"), Number(pool, "pages"), Number(pool, "free"),
-               Number(pool, "quarantined"), Number(pool, "granted"), Number(pool, "live"),
-               Number(pool, "retiring"), Number(pool, "condemned"), Number(pool, "worn")});
-  }
-  Print(table.ToString());
-  for (const Json& what : json["unchecked"]) {
-    PrintLine("unchecked: " + Printable(what.get<std::string>()));
-  }
-  for (const Json& what : json["offenders"]) {
-    PrintLine("broken: " + Printable(what.get<std::string>()));
-  }
-  PrintLine(reply.clean ? "clean: every page is in exactly one state, index and records agree"
-                        : "NOT clean");
-  return reply.clean ? Exit::kDone : Exit::kBroken;
-}
-
 }  // namespace
 
 extern const Command kStat = {"stat",
@@ -195,12 +158,5 @@ extern const Command kStat = {"stat",
                               &RunStat};
 extern const Command kTop = {"top",  "Not in this version: watch -n 1 maru stat", "", {}, {},
                              &RunTop};
-extern const Command kAudit = {
-    "audit",
-    "Check on a running server that every page is accounted for",
-    "Exit code 4 when something does not add up; the offenders are named.",
-    kAuditOptions,
-    {},
-    &RunAudit};
 
 }  // namespace maru::tools

@@ -13,6 +13,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/hash_stream.h"
 #include "base/ids.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -85,6 +86,20 @@ TEST(Hash, HasTheValuesOfTheSpecification) {
   // From XXH3's published test values: empty input, seed 0.
   EXPECT_EQ(HashBytes64({}), 0x2d06800538d394c2u);
   EXPECT_EQ(HashBytes128({}), (Hash128{0x6001c324468d497fu, 0x99aa06d3014798d8u}));
+}
+
+TEST(Hash, OfPartsIsThatOfTheWhole) {
+  std::string text(5000, 'a');
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 31 >> 3);
+  HashStream64 stream;
+  EXPECT_EQ(stream.Sum(), HashBytes64({}));
+  for (const size_t part : {1, 239, 240, 241, 1024, 5000}) {
+    stream.Begin();
+    for (size_t at = 0; at < text.size(); at += part) {
+      stream.Add(AsBytes(std::string_view(text).substr(at, part)));
+    }
+    EXPECT_EQ(stream.Sum(), HashBytes64(AsBytes(text))) << part;
+  }
 }
 
 TEST(Hash, DependsOnBytesAndSeed) {

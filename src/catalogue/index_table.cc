@@ -53,7 +53,10 @@ void IndexTable::Bury(uint64_t slot) {
 
 void IndexTable::Clear(uint64_t first, uint64_t count) {
   MARU_CHECK_LE(first + count, capacity_);
-  for (uint64_t slot = first; slot < first + count; ++slot) Store(slot, IndexEntry::kEmpty);
+  // Nobody watches it yet. Release: as Store.
+  for (uint64_t slot = first; slot < first + count; ++slot) {
+    slots_[slot].store(IndexEntry::kEmpty, std::memory_order_release);
+  }
 }
 
 }  // namespace maru::catalogue

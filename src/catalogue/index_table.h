@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 #include "base/hash.h"
 #include "base/ids.h"
@@ -17,19 +18,31 @@
 
 namespace maru::catalogue {
 
+// Is told of each store to a table that is in service, before it is made. `table`: its serial.
+class TableWatch {
+ public:
+  virtual ~TableWatch() = default;
+  virtual void Changes(uint64_t table, uint64_t slot, layout::IndexEntry from,
+                       layout::IndexEntry to) = 0;
+};
+
 class IndexTable {
  public:
+  using Watches = std::vector<TableWatch*>;
   static constexpr uint64_t kNowhere = ~uint64_t{0};
   // How many tombstones before a removed entry are emptied with it, so that a removal is bounded.
   static constexpr int kEmptiedMax = 64;
 
   IndexTable() = default;
-  // REQUIRES: capacity is a power of two; the slots outlive this.
-  IndexTable(std::atomic<uint64_t>* slots, uint64_t capacity)
-      : slots_(slots), capacity_(capacity) {}
+  // REQUIRES: capacity is a power of two; slots and watches outlive this. serial: of no other table
+  // that the writer has had, greater than 0.
+  IndexTable(std::atomic<uint64_t>* slots, uint64_t capacity, uint64_t serial,
+             const Watches* watches)
+      : slots_(slots), capacity_(capacity), serial_(serial), watches_(watches) {}
 
   bool exists() const { return slots_ != nullptr; }
   uint64_t capacity() const { return capacity_; }
+  uint64_t serial() const { return serial_; }
   uint64_t entries() const { return entries_; }
   uint64_t tombstones() const { return tombstones_; }
   uint64_t filled() const { return entries_ + tombstones_; }
@@ -72,12 +85,19 @@ class IndexTable {
   // Release, with the acquire load of the reader's probe: who meets a tombstone that Bury left sees
   // the entry in the successor; who meets what an insert or Clear stored sees the table word and
   // the states of records that came before it.
-  void Store(uint64_t slot, uint64_t bits) { slots_[slot].store(bits, std::memory_order_release); }
+  void Store(uint64_t slot, uint64_t bits) {
+    for (TableWatch* const watch : *watches_) {
+      watch->Changes(serial_, slot, At(slot), layout::IndexEntry(bits));
+    }
+    slots_[slot].store(bits, std::memory_order_release);
+  }
 
   std::atomic<uint64_t>* slots_ = nullptr;
   uint64_t capacity_ = 0;
   uint64_t entries_ = 0;
   uint64_t tombstones_ = 0;
+  uint64_t serial_ = 0;
+  const Watches* watches_ = nullptr;
 };
 
 }  // namespace maru::catalogue

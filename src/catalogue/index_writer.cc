@@ -65,7 +65,7 @@ Result<IndexWriter::Named> IndexWriter::TakeTable(uint64_t capacity,
 
 IndexWriter::Named IndexWriter::TableIn(const IndexRooms::Room& room, uint64_t capacity) {
   Named taken;
-  taken.table = IndexTable(memory_->Words(room.offset_bytes), capacity);
+  taken.table = IndexTable(memory_->Words(room.offset_bytes), capacity, ++last_serial_, &watches_);
   taken.number = FreeNumber();
   taken.offset_bytes = room.offset_bytes;
   return taken;

@@ -82,6 +82,10 @@ class IndexWriter {
   enum class Pace : uint8_t { kInsert, kIdle };
   bool Advance(Pace pace);
 
+  // REQUIRES: the watch ends before it or this does.
+  void Watch(TableWatch* watch) { watches_.push_back(watch); }
+  void Unwatch(TableWatch* watch) { std::erase(watches_, watch); }
+
   bool growing() const { return old_.table.exists() || next_.table.exists() || rooms_.carving(); }
   bool carving() const { return rooms_.carving(); }
   const IndexTable& current() const { return current_.table; }
@@ -114,6 +118,8 @@ class IndexWriter {
   PoolMemory* memory_;
   const uint64_t capacity_min_;
   IndexRooms rooms_;
+  IndexTable::Watches watches_;
+  uint64_t last_serial_ = 0;  // of tables
   Named current_, old_, next_;
   uint64_t cleared_ = 0;        // of next_: slots below it are empty
   uint64_t moved_ = 0;          // of old_: slots below it hold no entry

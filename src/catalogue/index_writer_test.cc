@@ -228,7 +228,8 @@ TEST(IndexWriter, WithoutRoomToGrowItFillsUpAndSaysSo) {
 
 TEST(IndexTable, ARemovedEntryIsEmptyOnlyWhereNoWayLeadsOn) {
   std::vector<std::atomic<uint64_t>> slots(8);
-  IndexTable table(slots.data(), 8);
+  const IndexTable::Watches nobody;
+  IndexTable table(slots.data(), 8, 1, &nobody);
   const auto entry = [](uint64_t home, uint32_t record) {
     return layout::IndexEntry::Make({home, uint64_t{record} << 32}, RecordNumber(record));
   };

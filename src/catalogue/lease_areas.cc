@@ -155,7 +155,7 @@ void LeaseAreas::DrainTouches(ClientSlot slot, const std::function<void(RecordNu
   }
 }
 
-LeaseAreas::Counts LeaseAreas::ReadCounts(ClientSlot slot) const {
+LeaseAreas::Counts LeaseAreas::ReadPublished(ClientSlot slot) const {
   MARU_CHECK_LT(slot.value(), layout::kClientSlots);
   Counts counts;
   if (impl_->clients[slot.value()].blocks.empty()) return counts;
@@ -166,6 +166,11 @@ LeaseAreas::Counts LeaseAreas::ReadCounts(ClientSlot slot) const {
   counts.free_pages = header.free_pages.load(std::memory_order_relaxed);
   counts.pending_pages = header.pending_pages.load(std::memory_order_relaxed);
   counts.held_pages = header.held_pages.load(std::memory_order_relaxed);
+  return counts;
+}
+
+LeaseAreas::Counts LeaseAreas::ReadCounts(ClientSlot slot) const {
+  Counts counts = ReadPublished(slot);
   impl_->VisitSlots(slot,
                     [&counts](SlotWord word) { ++(word.pinned() ? counts.pins : counts.leases); });
   return counts;

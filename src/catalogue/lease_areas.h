@@ -79,6 +79,8 @@ class LeaseAreas {
     uint64_t leases = 0, pins = 0;
   };
   Counts ReadCounts(ClientSlot slot) const;
+  // Without leases and pins, which takes a look at each of its slots.
+  Counts ReadPublished(ClientSlot slot) const;
   // How many pages the server wants back from the client; 0: none. REQUIRES: the slot is a
   // client's.
   void SetRecall(ClientSlot slot, uint64_t pages);

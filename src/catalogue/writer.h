@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,6 +40,8 @@ struct RecoverySummary {
   uint64_t dropped = 0;  // under Damage::kDrop
   uint64_t index_entries = 0;
 };
+
+class IndexCensus;  // index_census.h
 
 class Writer {
  public:
@@ -135,6 +138,8 @@ class Writer {
     std::string_view key;
   };
   StoredKey KeyOf(RecordNumber record) const;
+  // The same of a record that may be damaged: nullopt when its text lies nowhere.
+  std::optional<StoredKey> ReadKey(RecordNumber record) const;
   void SetLastUse(RecordNumber record, uint64_t tick);
   // Of a LIVE or RETIRING record; both start at 0 with each registration.
   void SetGlobalPins(RecordNumber record, uint64_t pins);
@@ -155,11 +160,21 @@ class Writer {
   };
   Usage usage() const;
 
-  // Checks that index and records agree; appends what does not, at most `offenders_max` of them.
   struct Offender {
     RecordNumber record{0};
     std::string what;
   };
+  // Whether the record's text, hash and index entry agree; appends what does not.
+  enum class KeyState : uint8_t {
+    kNone,   // it has no key
+    kSound,  // it has one that can be read
+    kTorn,   // it has one, but its text lies nowhere
+  };
+  KeyState CheckRecord(RecordNumber record, std::vector<Offender>* offenders) const;
+  // Looks at the slots of the index, a part at a time. The writer outlives it.
+  std::unique_ptr<IndexCensus> CountIndex() const;
+  // Both of them for everything at once; appends what does not agree, at most `offenders_max`.
+  // Returns how many there are.
   uint64_t CheckIndex(std::vector<Offender>* offenders, uint32_t offenders_max) const;
 
  private:

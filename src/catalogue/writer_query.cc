@@ -39,6 +39,18 @@ Writer::StoredKey Writer::KeyOf(RecordNumber record) const {
   return {text.name_space, text.key};
 }
 
+std::optional<Writer::StoredKey> Writer::ReadKey(RecordNumber record) const {
+  const PageRecord& page = impl_->Page(record);
+  const uint64_t packed = page.key_sizes.load(std::memory_order_relaxed);
+  if (!Keyed(Word(page)) || !layout::KeySizes::Valid(packed)) return std::nullopt;
+  const uint64_t text_bytes = layout::KeySizes::Unpack(packed).text_bytes();
+  if (!impl_->text.Holds(page.text_offset.load(std::memory_order_relaxed), text_bytes)) {
+    return std::nullopt;
+  }
+  const TextParts text = TextOf(impl_->memory, page);
+  return StoredKey{text.name_space, text.key};
+}
+
 void Writer::SetLastUse(RecordNumber record, uint64_t tick) {
   impl_->Page(record).last_use.store(tick, std::memory_order_relaxed);
 }

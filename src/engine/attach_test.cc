@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/stock.h"
 #include "engine/test_engine.h"
 
 namespace maru::engine {
@@ -316,6 +317,21 @@ TEST(DeathTest, TheQuarantineEndsInItsTime) {
   host.Tick();
   EXPECT_EQ(host->Count(PoolIndex(0)).quarantined, 3u);
   host.Advance(1);
+  host.Tick();
+  EXPECT_EQ(host->Count(PoolIndex(0)).quarantined, 0u);
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+TEST(DeathTest, OneStepEndsSoManyQuarantinesTheNextTheRest) {
+  TestEngine host({.pools = {128 * kMiB}});
+  TestClient client(&host);
+  uint64_t granted = 0;
+  while (granted <= Stock::kQuarantinesEndedMax) granted += client.Grant(512, 8192).size();
+  client.Die();
+  host.Advance(host.options().engine.quarantine_ns);
+  EXPECT_LE(host.Tick(), host.now_ns());  // at once
+  EXPECT_EQ(host->Count(PoolIndex(0)).quarantined, granted - Stock::kQuarantinesEndedMax);
+  EXPECT_EQ(Offenders(host.engine()), "");
   host.Tick();
   EXPECT_EQ(host->Count(PoolIndex(0)).quarantined, 0u);
   EXPECT_EQ(Offenders(host.engine()), "");

@@ -1,7 +1,7 @@
 // The part of an audit that looks at client-cut regions: extents in their regions, each record
 // once, no two on a byte, and the bytes that are live there.
+#include <iterator>
 #include <string>
-#include <unordered_map>
 
 #include "engine/audit.h"
 
@@ -9,87 +9,69 @@ namespace maru::engine {
 
 using layout::PageState;
 
-void AuditRun::CheckExtents(const Stock& stock) {
-  struct Sum {
-    uint64_t live = 0, live_bytes = 0, condemned = 0;
-  };
-  std::unordered_map<RegionSlot, Sum> sums;
-  for (const RecordNumber record : stock.pool().Extents()) {
-    const layout::PageRecord* const fields = stock.pool().view().Record(record);
-    // Relaxed: this process wrote it.
-    const uint64_t slot = fields->region_slot.load(std::memory_order_relaxed);
-    const uint64_t offset = fields->extent_offset_bytes.load(std::memory_order_relaxed);
-    const uint64_t length = fields->length_bytes.load(std::memory_order_relaxed);
-    const Place place = record.value() < places_.size() ? places_[record.value()] : Place::kNone;
-    if (record.value() < places_.size()) places_[record.value()] = Place::kNone;
-    const auto& regions = stock.client_regions().all();
-    const auto region = regions.find(RegionSlot(static_cast<uint32_t>(slot)));
-    if (region == regions.end()) {
-      Offend(Name(stock, record) + "no region has it");
-      continue;
-    }
-    Sum& sum = sums[region->first];
-    if (stock.State(record).state() == PageState::kCondemned) {
-      ++sum.condemned;
-      if (place != Place::kCondemned) Offend(Name(stock, record) + "condemned, but in no list");
-      continue;
-    }
-    if (place != Place::kNone) Offend(Name(stock, record) + "a live extent, but in a list");
-    const uint64_t bytes = region->second->cut.length_bytes;
-    if (length == 0 || offset >= bytes || length > bytes - offset) {
-      Offend(Name(stock, record) + "its extent does not lie in its region");
-    }
-    const auto known = region->second->extents.find(offset);
-    if (known == region->second->extents.end() || known->second != record) {
-      Offend(Name(stock, record) + "its region does not know it");
-    }
-    ++sum.live;
-    sum.live_bytes += length;
-    ++keys_;
-    ++extents_;
-    CheckKey(stock, record);
+void AuditRun::CheckExtent(RecordNumber record, PageState state) {
+  const layout::PageRecord* const fields = stock().pool().view().Record(record);
+  // Relaxed: this process wrote it.
+  const uint64_t slot = fields->region_slot.load(std::memory_order_relaxed);
+  const uint64_t offset = fields->extent_offset_bytes.load(std::memory_order_relaxed);
+  const uint64_t length = fields->length_bytes.load(std::memory_order_relaxed);
+  const PageLists::Id list = run().lists->Where(record);
+  const auto& regions = stock().client_regions().all();
+  const auto at = regions.find(RegionSlot(static_cast<uint32_t>(slot)));
+  if (at == regions.end()) return Offend(Name(record) + "no region has it");
+  if (state == PageState::kCondemned) {
+    if (list != stock().condemned_extents()) Offend(Name(record) + "condemned, but in no list");
+    return;
   }
-  uint64_t live = 0, live_bytes = 0;
-  for (const auto& [slot, region] : stock.client_regions().all()) {
-    const Sum& sum = sums[slot];
-    live += sum.live;
-    live_bytes += sum.live_bytes;
-    CheckClientRegion(stock, *region);
-    if (sum.live == region->extents.size() && sum.live_bytes == region->live_bytes &&
-        sum.condemned == region->condemned) {
-      continue;
-    }
-    Offend("pool " + stock.pool().name() + " region " + std::to_string(region->cut.id.value()) +
-           ": " + std::to_string(sum.live) + " extents of " + std::to_string(sum.live_bytes) +
-           " bytes and " + std::to_string(sum.condemned) + " condemned, counted " +
-           std::to_string(region->extents.size()) + ", " + std::to_string(region->live_bytes) +
-           " and " + std::to_string(region->condemned));
+  ++extents_;
+  if (list.value() != 0) Offend(Name(record) + "a live extent, but in a list");
+  const ClientRegions::Region& region = *at->second;
+  const uint64_t bytes = region.cut.length_bytes;
+  if (length == 0 || offset >= bytes || length > bytes - offset) {
+    Offend(Name(record) + "its extent does not lie in its region");
   }
-  if (live != stock.client_regions().extents() ||
-      live_bytes != stock.client_regions().live_bytes()) {
-    Offend("pool " + stock.pool().name() + ": " + std::to_string(live) + " extents of " +
-           std::to_string(live_bytes) + " bytes, counted " +
-           std::to_string(stock.client_regions().extents()) + " and " +
-           std::to_string(stock.client_regions().live_bytes()));
+  const auto known = region.extents.find(offset);
+  if (known == region.extents.end() || known->second != record) {
+    return Offend(Name(record) + "its region does not know it");
+  }
+  if (known == region.extents.begin()) return;
+  const auto& [begin, before] = *std::prev(known);
+  const layout::PageRecord* const other = stock().pool().view().Record(before);
+  if (begin + other->length_bytes.load(std::memory_order_relaxed) > offset) {
+    Offend(Name(record) + "its extent overlaps the one before");
   }
 }
 
-void AuditRun::CheckClientRegion(const Stock& stock, const ClientRegions::Region& region) {
-  const std::string name =
-      "pool " + stock.pool().name() + " region " + std::to_string(region.cut.id.value()) + ": ";
+bool AuditRun::StepClientRegions() {
+  while (true) {
+    const auto& regions = stock().client_regions().all();
+    const auto at = regions.lower_bound(RegionSlot(static_cast<uint32_t>(cursor_)));
+    if (at == regions.end()) return true;
+    if (!Take(kWorkPerRegion)) return false;
+    CheckClientRegion(*at->second);
+    cursor_ = at->first.value() + 1;
+  }
+}
+
+void AuditRun::CheckClientRegion(const ClientRegions::Region& region) {
+  const std::string name = PoolName() + " region " + std::to_string(region.cut.id.value()) + ": ";
   if (!region.owned() && region.extents.empty() && region.condemned == 0) {
     Offend(name + "it has no owner and no extents, but is still there");
   }
   // Relaxed: this process wrote it.
-  const layout::RegionRecord* const record = stock.pool().view().Region(region.cut.slot);
+  const layout::RegionRecord* const record = stock().pool().view().Region(region.cut.slot);
   if (record->owner.load(std::memory_order_relaxed) != region.cut.owner.value()) {
     Offend(name + "its owner is not the one that the server knows");
   }
-  uint64_t end = 0;
-  for (const auto& [offset, extent] : region.extents) {
-    if (offset < end) Offend(Name(stock, extent) + "its extent overlaps the one before");
-    end = offset + stock.pool().view().Record(extent)->length_bytes.load(std::memory_order_relaxed);
+  const PageCensus::RegionSums is = run().pages->OfRegion(region.cut.slot);
+  if (is.live == region.extents.size() && is.live_bytes == region.live_bytes &&
+      is.condemned == region.condemned) {
+    return;
   }
+  Offend(name + std::to_string(is.live) + " extents of " + std::to_string(is.live_bytes) +
+         " bytes and " + std::to_string(is.condemned) + " condemned, counted " +
+         std::to_string(region.extents.size()) + ", " + std::to_string(region.live_bytes) +
+         " and " + std::to_string(region.condemned));
 }
 
 }  // namespace maru::engine

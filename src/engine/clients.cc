@@ -28,6 +28,7 @@ Client* Clients::Add(std::unique_ptr<Client> client) {
     place = client.get();
     MARU_CHECK(pools_[i].by_id.emplace(client->id, client.get()).second) << "id " << client->id;
   }
+  client->serial = ++last_serial_;
   clients_.push_back(std::move(client));
   return clients_.back().get();
 }
@@ -76,6 +77,13 @@ Client* Clients::ById(PoolIndex pool, ClientId id) const {
 bool Clients::SlotFree(ClientSlot slot) const {
   return std::all_of(pools_.begin(), pools_.end(),
                      [slot](const InPool& pool) { return pool.by_slot[slot.value()] == nullptr; });
+}
+
+Client* Clients::FromSerial(uint64_t serial) const {
+  const auto at =
+      std::lower_bound(clients_.begin(), clients_.end(), serial,
+                       [](const auto& client, uint64_t wanted) { return client->serial < wanted; });
+  return at == clients_.end() ? nullptr : at->get();
 }
 
 uint32_t Clients::detached() const {

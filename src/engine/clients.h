@@ -30,6 +30,7 @@ struct Client {
 
   ClientId id{0};
   ClientSlot slot{0};
+  uint64_t serial = 0;  // of all clients that this server has known: grows in the order of all()
   std::string label;
   catalogue::Namespace name_space;
   uint64_t budget_bytes = 0;  // 0: no limit
@@ -74,6 +75,8 @@ class Clients {
   // Ids are the pool's: two pools that were served apart may know two clients of one id.
   Client* ById(PoolIndex pool, ClientId id) const;
   bool SlotFree(ClientSlot slot) const;  // in every pool
+  // The first of all() whose serial is that or greater; nullptr: there is none.
+  Client* FromSerial(uint64_t serial) const;
 
   const std::vector<std::unique_ptr<Client>>& all() const { return clients_; }
   uint32_t detached() const;
@@ -83,6 +86,7 @@ class Clients {
     std::vector<Client*> by_slot;  // kClientSlots
     std::unordered_map<ClientId, Client*> by_id;
   };
+  uint64_t last_serial_ = 0;
   std::vector<std::unique_ptr<Client>> clients_;  // at most kClientSlots for each pool
   std::unordered_map<ConnectionId, Client*> by_connection_;
   std::vector<InPool> pools_;

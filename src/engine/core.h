@@ -11,6 +11,7 @@
 #include "engine/client_regions.h"
 #include "engine/clients.h"
 #include "engine/engine.h"
+#include "engine/namespace_use.h"
 #include "engine/region_leases.h"
 #include "engine/rm_clients.h"
 #include "engine/stats_book.h"
@@ -51,6 +52,7 @@ struct Core {
   uint64_t use_tick = 0;  // the clock of last_use: grows with each use that is known
   Clients clients;
   RegionUsage region_usage;
+  NamespaceUse namespace_use;
   RegionLeases region_leases;
   RmClients rm_clients;
   StatsBook stats_book;

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "engine/attach.h"
 #include "engine/audit.h"
+#include "engine/audits.h"
 #include "engine/core.h"
 #include "engine/evict.h"
 #include "engine/extents.h"
@@ -54,7 +55,8 @@ class Engine::Impl {
         lending(&core),
         extents(&core, &retirement, &evictor, &lending),
         metadata(&core, &retirement, &lending, &extents),
-        resource_manager(&core, &lending) {}
+        resource_manager(&core, &lending),
+        audits(&core) {}
 
   Status Handle(ConnectionId connection, const Peer& peer, const wire::Request& request,
                 uint64_t request_number, wire::Reply* reply);
@@ -74,6 +76,7 @@ class Engine::Impl {
   Extents extents;
   Metadata metadata;
   ResourceManager resource_manager;
+  Audits audits;
 
  private:
   struct Answer;
@@ -130,7 +133,9 @@ struct Engine::Impl::Answer {
   Status operator()(const wire::GiveBackRequest& request);
   Status operator()(const wire::ResolveRequest& request);
   Status operator()(const wire::FindRequest& request);
-  Status operator()(const wire::AuditRequest& request);
+  Status operator()(const wire::AuditRequest& request) {
+    return impl->audits.Ask(*client, request, Make<wire::AuditReply>());
+  }
   Status operator()(const wire::UnpinRequest& request);
 };
 
@@ -173,13 +178,6 @@ Status Engine::Impl::Answer::operator()(const wire::FindRequest& request) {
     if (item.found) item.page = hit.stock->Ref(hit.record, hit.state.generation());
     ++(item.found ? impl->core.counters.found : impl->core.counters.find_missed);
   }
-  return OkStatus();
-}
-
-Status Engine::Impl::Answer::operator()(const wire::AuditRequest& request) {
-  AuditRun audit(&impl->core);
-  audit.Run(request.verify_bytes ? AuditRun::Bytes::kVerify : AuditRun::Bytes::kLeave);
-  audit.Reply(Make<wire::AuditReply>());
   return OkStatus();
 }
 
@@ -230,6 +228,7 @@ uint64_t Engine::Impl::Tick() {
   const auto wake = [&next](uint64_t at_ns) { next = next == 0 ? at_ns : std::min(next, at_ns); };
 
   attachment.BuryDead();
+  audits.EndOfDead();
   if (const uint64_t ends_ns = lending.EndLapsed()) wake(ends_ns);
   if (const uint64_t over_ns = resource_manager.EndGone()) wake(over_ns);
   if (core.clients.detached() > 0) wake(core.now_ns + kDetachedPollNs);
@@ -271,9 +270,9 @@ Result<std::unique_ptr<Engine>> Engine::Create(EngineOptions options,
   core.started_ns = core.now_ns = now_ns;
   core.started_unix_ns = now_unix_ns;
   for (size_t i = 0; i < pools.size(); ++i) {
-    core.stocks.push_back(std::make_unique<Stock>(pools[i], PoolIndex(static_cast<uint8_t>(i)),
-                                                  &core.clients, &core.region_usage,
-                                                  quarantine_ns));
+    core.stocks.push_back(std::make_unique<Stock>(
+        pools[i], PoolIndex(static_cast<uint8_t>(i)),
+        Stock::Shared{&core.clients, &core.region_usage, &core.namespace_use}, quarantine_ns));
   }
   Recovery(&core, &impl->retirement).Run();
   impl->lending.TakeOver();
@@ -310,7 +309,9 @@ void Engine::Disconnected(ConnectionId connection, uint64_t now_ns) {
   impl_->core.now_ns = now_ns;
   Client* const client = impl_->core.clients.ByConnection(connection);
   // A client that has come back on another connection does not mind the end of the old one.
-  if (client != nullptr) impl_->attachment.Disconnected(client);
+  if (client == nullptr) return;
+  impl_->audits.EndOf(*client);
+  impl_->attachment.Disconnected(client);
 }
 
 uint64_t Engine::Tick(uint64_t now_ns) {
@@ -333,7 +334,8 @@ uint32_t Engine::FreeIdleRegions(uint64_t kept_page_bytes, uint64_t now_ns) {
   return freed;
 }
 
-uint64_t Engine::TrimNamespace(std::string_view name_space, uint64_t bytes_max, uint64_t now_ns) {
+Engine::Trimmed Engine::TrimNamespace(std::string_view name_space, uint64_t bytes_max,
+                                      uint64_t now_ns) {
   impl_->core.now_ns = now_ns;
   return impl_->evictor.TrimNamespace(name_space, bytes_max);
 }
@@ -346,8 +348,8 @@ Engine::PoolCounts Engine::Count(PoolIndex pool) const {
 }
 
 std::vector<std::string> Engine::Audit() const {
-  AuditRun audit(&impl_->core);
-  audit.Run(AuditRun::Bytes::kLeave);
+  AuditRun audit(&impl_->core, AuditRun::Bytes::kLeave);
+  audit.RunToEnd();
   return audit.offenders();
 }
 

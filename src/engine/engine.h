@@ -31,7 +31,8 @@ struct EngineOptions {
   uint64_t region_bytes_min = 64ull << 20;
   uint64_t region_bytes_max = 1ull << 30;
   uint32_t region_pages_min = 16;
-  uint32_t evict_batch = 64;  // keys retired at a time when a page size is full
+  uint32_t evict_batch = 64;   // keys retired at a time when a page size is full
+  uint32_t audit_work = 1024;  // of one step of an audit: about so many records are looked at
   // Of one client over all pools: the attach reply names them all.
   uint32_t lease_blocks_max = wire::kLeaseBlocksPerAttachMax;
   std::string server_version;
@@ -107,9 +108,18 @@ class Engine {
   // Frees regions whose pages are all FREE or WORN, but for those of pages of the size to be kept;
   // the next grant cuts their units anew. 0: none is kept. How many.
   uint32_t FreeIdleRegions(uint64_t kept_page_bytes, uint64_t now_ns);
-  // Retires the least recently used keys of a namespace until their pages make bytes_max at most.
-  // Returns the bytes left: more, when the rest is pinned, leased, or eviction is off.
-  uint64_t TrimNamespace(std::string_view name_space, uint64_t bytes_max, uint64_t now_ns);
+  // Retires the least recently used keys of a namespace until their pages make bytes_max at most,
+  // as far as one step goes. Where it leaves off, the next one goes on.
+  struct Trimmed {
+    enum class Rest : uint8_t {
+      kNone,   // the namespace has bytes_max at most
+      kLater,  // there is more to do: it is to be called again
+      kHeld,   // what is left is pinned or leased, or eviction is off
+    };
+    uint64_t bytes_left = 0;
+    Rest rest = Rest::kNone;
+  };
+  Trimmed TrimNamespace(std::string_view name_space, uint64_t bytes_max, uint64_t now_ns);
 
   uint64_t epoch() const;
 

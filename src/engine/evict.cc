@@ -4,10 +4,15 @@
 #include <limits>
 
 #include "base/check.h"
+#include "engine/namespace_walk.h"
 
 namespace maru::engine {
 
 using layout::PageState;
+
+Evictor::Evictor(Core* core, Retirement* retirement, Touches* touches)
+    : core_(core), retirement_(retirement), touches_(touches) {}
+Evictor::~Evictor() = default;
 
 void Victims::Push(Stock* stock, RecordNumber record) {
   if (record.value() == 0) return;
@@ -24,41 +29,13 @@ bool Victims::Next(Victim* victim) {
   return true;
 }
 
-namespace {
-
-// The LIVE pages that lie in a list: all but those of the step under way.
-template <typename Visit>
-void VisitLive(const Core& core, const Visit& visit) {
-  std::vector<PageLists::Id> lists;
-  for (const std::unique_ptr<Stock>& stock : core.stocks) {
-    lists.clear();
-    for (uint32_t i = 0; i < stock->recency().classes(); ++i) {
-      stock->recency().Lists(ClassIndex(i), &lists);
-    }
-    for (const PageLists::Id list : lists) {
-      RecordNumber record = stock->lists().Front(list);
-      for (; record.value() != 0; record = stock->lists().Next(record)) visit(*stock, record);
-    }
-  }
-}
-
-}  // namespace
-
 bool Scope::Contains(const Stock& stock, RecordNumber record) const {
-  if (name_space.has_value()) return stock.writer().KeyOf(record).name_space == *name_space;
   if (owner != nullptr) return stock.LivingOwner(record) == owner;
   if (pool != nullptr) return &stock == pool;
   return stock.PageBytes(record) == page_bytes;
 }
 
 uint64_t Scope::LivePages(const Core& core) const {
-  if (name_space.has_value()) {
-    uint64_t pages = 0;
-    VisitLive(core, [&](const Stock& stock, RecordNumber record) {
-      if (Contains(stock, record)) ++pages;
-    });
-    return pages;
-  }
   if (owner != nullptr) return owner->live_pages;
   if (pool != nullptr) return pool->counts().live;
   uint64_t live = 0;
@@ -100,7 +77,7 @@ void Evictor::Collect(const Scope& scope, uint64_t bytes_wanted, const LeasedPag
     lists.clear();
     if (scope.owner != nullptr) {
       stock->recency().OwnerLists(scope.owner->id, &lists);
-    } else if (scope.pool == stock.get() || scope.name_space.has_value()) {
+    } else if (scope.pool == stock.get()) {
       for (uint32_t i = 0; i < stock->recency().classes(); ++i) {
         stock->recency().Lists(ClassIndex(i), &lists);
       }
@@ -116,7 +93,6 @@ void Evictor::Collect(const Scope& scope, uint64_t bytes_wanted, const LeasedPag
   std::vector<Victims::Victim> spared;
   Victims::Victim victim;
   while (batch->size() < core_->options.evict_batch && victims.Next(&victim)) {
-    if (scope.name_space.has_value() && !scope.Contains(*victim.stock, victim.record)) continue;
     if (leased != nullptr && leased->Contains(*victim.stock, victim.record)) {
       if (spared.size() < kSparedMax) spared.push_back(victim);
       continue;
@@ -161,15 +137,35 @@ uint32_t Evictor::Evict(const Scope& scope, uint64_t bytes_wanted) {
   return batch.empty() ? 0 : RetireBatch(scope, &batch);
 }
 
-uint64_t Evictor::TrimNamespace(std::string_view name_space, uint64_t bytes_max) {
-  const Scope scope{.name_space = name_space};
-  while (true) {  // each turn retires a key at least
-    uint64_t bytes = 0;
-    VisitLive(*core_, [&](const Stock& stock, RecordNumber record) {
-      if (scope.Contains(stock, record)) bytes += stock.PageBytes(record);
-    });
-    if (bytes <= bytes_max || Evict(scope, bytes - bytes_max) == 0) return bytes;
+NamespaceWalk* Evictor::WalkOf(std::string_view name_space) {
+  const auto found = trims_.find(name_space);
+  if (found != trims_.end()) return found->second.get();
+  // Whose walk is forgotten begins it again.
+  if (trims_.size() == kTrimsMax) trims_.erase(trims_.begin());
+  return trims_.emplace(name_space, std::make_unique<NamespaceWalk>(core_, name_space))
+      .first->second.get();
+}
+
+Engine::Trimmed Evictor::TrimNamespace(std::string_view name_space, uint64_t bytes_max) {
+  using Rest = Engine::Trimmed::Rest;
+  const auto bytes = [&] { return core_->namespace_use.Of(name_space).bytes; };
+  if (bytes() <= bytes_max) return {bytes(), Rest::kNone};
+  if (!on()) return {bytes(), Rest::kHeld};
+  touches_->Drain();
+  NamespaceWalk* const walk = WalkOf(name_space);
+  uint64_t looks = kTrimLooksMax;
+  std::vector<Target> batch;
+  for (uint64_t keys = 0; keys < kTrimKeysMax && bytes() > bytes_max; keys += batch.size()) {
+    batch.clear();
+    const uint64_t keys_max = std::min<uint64_t>(core_->options.evict_batch, kTrimKeysMax - keys);
+    walk->Next(keys_max, bytes() - bytes_max, &looks, &batch);
+    if (batch.empty() && !walk->at_end()) return {bytes(), Rest::kLater};
+    if (batch.empty()) break;
+    RetireBatch({}, &batch);
   }
+  if (bytes() > bytes_max && !walk->at_end()) return {bytes(), Rest::kLater};
+  trims_.erase(trims_.find(name_space));
+  return {bytes(), bytes() > bytes_max ? Rest::kHeld : Rest::kNone};
 }
 
 }  // namespace maru::engine

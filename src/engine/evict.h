@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <map>
+#include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,7 +26,14 @@ class Victims {
     RecordNumber record{0};
   };
   void Add(Stock* stock, PageLists::Id list) { Push(stock, stock->lists().Back(list)); }
+  // From the record on; nothing for 0.
+  void Push(Stock* stock, RecordNumber record);
   bool Next(Victim* victim);
+  // Where it would go on in each list.
+  template <typename Visit>
+  void Rest(const Visit& visit) const {
+    for (const Cursor& cursor : heap_) visit(cursor.at);
+  }
 
  private:
   struct Cursor {
@@ -32,17 +41,15 @@ class Victims {
     Victim at;
   };
   static bool Later(const Cursor& a, const Cursor& b) { return a.last_use > b.last_use; }
-  void Push(Stock* stock, RecordNumber record);
 
   std::vector<Cursor> heap_;  // one for each list; the least recent on top
 };
 
-// Which keys may go: exactly one of the four is set.
+// Which keys may go: exactly one of the three is set.
 struct Scope {
-  uint64_t page_bytes = 0;                          // those of this page size, in every pool
-  const Client* owner = nullptr;                    // the client's own
-  const Stock* pool = nullptr;                      // those in this pool
-  std::optional<std::string_view> name_space = {};  // those of this namespace
+  uint64_t page_bytes = 0;        // those of this page size, in every pool
+  const Client* owner = nullptr;  // the client's own
+  const Stock* pool = nullptr;    // those in this pool
 
   bool Contains(const Stock& stock, RecordNumber record) const;
   uint64_t LivePages(const Core& core) const;
@@ -61,13 +68,23 @@ class LeasedPages {
   uint64_t count_ = 0;
 };
 
+class NamespaceWalk;  // namespace_walk.h
+
 class Evictor {
  public:
   // Spared keys that one walk moves to the front.
   static constexpr uint32_t kSparedMax = 64 * 1024;
 
-  Evictor(Core* core, Retirement* retirement, Touches* touches)
-      : core_(core), retirement_(retirement), touches_(touches) {}
+  // Of one step of TrimNamespace: keys looked at, and keys retired.
+  static constexpr uint64_t kTrimLooksMax = 8 * 1024;
+  static constexpr uint64_t kTrimKeysMax = 256;
+  // Namespaces whose walk is remembered between two steps.
+  static constexpr size_t kTrimsMax = 8;
+
+  Evictor(Core* core, Retirement* retirement, Touches* touches);
+  ~Evictor();
+  Evictor(const Evictor&) = delete;
+  Evictor& operator=(const Evictor&) = delete;
 
   bool on() const { return core_->options.eviction == Eviction::kLeastRecentlyUsed; }
 
@@ -76,18 +93,19 @@ class Evictor {
   // Their pages are free unless a lease came upon them within the step.
   uint32_t Evict(const Scope& scope, uint64_t bytes_wanted);
 
-  // Retires the namespace's least recently used keys until their pages make bytes_max at most, or
-  // none may go. Returns the bytes that are left. Walks all keys.
-  uint64_t TrimNamespace(std::string_view name_space, uint64_t bytes_max);
+  // See Engine::TrimNamespace.
+  Engine::Trimmed TrimNamespace(std::string_view name_space, uint64_t bytes_max);
 
  private:
   void Collect(const Scope& scope, uint64_t bytes_wanted, const LeasedPages* leased,
                std::vector<Target>* batch);
   uint32_t RetireBatch(const Scope& scope, std::vector<Target>* batch);
+  NamespaceWalk* WalkOf(std::string_view name_space);
 
   Core* core_;
   Retirement* retirement_;
   Touches* touches_;
+  std::map<std::string, std::unique_ptr<NamespaceWalk>, std::less<>> trims_;  // by namespace
 };
 
 }  // namespace maru::engine

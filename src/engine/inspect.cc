@@ -288,29 +288,44 @@ void Inspection::ClientRegion(const Stock& stock, const ClientRegions::Region& r
   json->EndObject();
 }
 
+// A cursor names the pool, and the slot of its table to go on with; client-cut regions stand behind
+// those of pages.
 std::string Inspection::RegionsPage(uint64_t cursor, uint64_t* next) const {
+  constexpr uint64_t kClientCut = 1u << 31;
+  static_assert(layout::kRegionSlotsMax < kClientCut);
   JsonWriter json;
   json.BeginArray();
   uint32_t shown = 0;
   uint64_t records = 0;
-  uint64_t pool = cursor >> 32, ordinal = cursor & 0xFFFFFFFF;
-  for (; pool < core_->stocks.size() && *next == 0; ++pool, ordinal = 0) {
+  uint64_t pool = cursor >> 32, place = cursor & 0xFFFFFFFF;
+  const auto full = [&] {
+    if (shown < kRegionsPerPage && records < kRecordsPerStep) return false;
+    *next = pool << 32 | place;
+    return true;
+  };
+  for (; pool < core_->stocks.size() && *next == 0; ++pool, place = 0) {
     const Stock& stock = *core_->stocks[pool];
-    const std::vector<pool::Pool::PageRegion> regions = stock.pool().PageRegions();
-    std::vector<const ClientRegions::Region*> cut;
-    for (const auto& [slot, region] : stock.client_regions().all()) cut.push_back(region.get());
-    for (; ordinal < regions.size() + cut.size(); ++ordinal) {
-      if (shown >= kRegionsPerPage || records >= kRecordsPerStep) {
-        *next = pool << 32 | ordinal;
-        break;
+    if (place < kClientCut) {
+      const RegionSlot from(static_cast<uint32_t>(place));
+      for (const auto& region : stock.pool().PageRegions(from, kRegionsPerPage)) {
+        place = region.slot.value();
+        if (full()) break;
+        ++shown;
+        records += region.page_count;
+        PageRegion(stock, region, &json);
+        ++place;
       }
+      // Those of pages may go on, or be through to the last.
+      if (*next == 0 && full()) break;
+      if (*next == 0) place = kClientCut;
+    }
+    const auto& cut = stock.client_regions().all();
+    auto at = cut.lower_bound(RegionSlot(static_cast<uint32_t>(place & (kClientCut - 1))));
+    for (; *next == 0 && at != cut.end(); ++at) {
+      place = kClientCut | at->first.value();
+      if (full()) break;
       ++shown;
-      if (ordinal < regions.size()) {
-        records += regions[ordinal].page_count;
-        PageRegion(stock, regions[ordinal], &json);
-      } else {
-        ClientRegion(stock, *cut[ordinal - regions.size()], &json);
-      }
+      ClientRegion(stock, *at->second, &json);
     }
   }
   json.EndArray();

@@ -17,7 +17,7 @@ class Inspection {
   static constexpr uint32_t kCondemnedPerPage = 64;
   static constexpr uint32_t kHoldersPerPage = 8;          // of one condemned page
   static constexpr uint32_t kPageSizesShown = 16;         // of one pool
-  static constexpr uint32_t kRecordsPerStep = 64 * 1024;  // looked at for one answer
+  static constexpr uint32_t kRecordsPerStep = 16 * 1024;  // looked at for one answer
   static constexpr uint32_t kKeysPerList = 1024;
 
   explicit Inspection(Core* core) : core_(core) {}

@@ -2,16 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
-#include "base/hash.h"
 #include "engine/test_engine.h"
+#include "engine/test_upstream.h"
 
 namespace maru::engine {
 namespace {
 
-using layout::PageState;
 using nlohmann::json;
-using testing::HasSubstr;
 
 json Inspect(TestClient* client, wire::InspectTopic topic) {
   json all = json::array();
@@ -105,6 +104,21 @@ TEST(InspectTest, ManyRegionsArePaged) {
     ASSERT_TRUE(host.pool().CutPages(2 * kMiB, 2 * kMiB).ok());
   }
   EXPECT_EQ(Inspect(&client, wire::InspectTopic::kRegions).size(), 300u);
+}
+
+TEST(InspectTest, RegionsOfBothKindsAreShownOnce) {
+  TestEngine host({.pools = {kGiB, kGiB}});
+  TestClient client(&host);
+  UpstreamClient upstream(&host, "upstream");
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(host.pool(i % 2).CutPages(2 * kMiB, 2 * kMiB).ok());
+    if (i < 150) upstream.Alloc(2 * kMiB);
+  }
+  std::set<uint64_t> ids;
+  for (const json& region : Inspect(&client, wire::InspectTopic::kRegions)) {
+    EXPECT_TRUE(ids.insert(region["region_id"].get<uint64_t>()).second);
+  }
+  EXPECT_EQ(ids.size(), 350u);
 }
 
 TEST(InspectTest, CondemnedPagesNameTheirHolders) {
@@ -206,77 +220,6 @@ TEST(UnpinTest, ThereAreNoGlobalPinsToEnd) {
   const auto reply = client.Ask<wire::UnpinReply>(wire::UnpinRequest{{"key", "other"}});
   EXPECT_EQ(reply.unpinned, (std::vector<uint8_t>{0, 0}));
   EXPECT_EQ(client.Delete("key"), wire::DeleteOutcome::kPinned);
-}
-
-// --- Audit.
-
-json Audit(TestClient* client, bool verify_bytes = false) {
-  return json::parse(client->Ask<wire::AuditReply>(wire::AuditRequest{verify_bytes}).json);
-}
-
-TEST(AuditTest, ACleanServerSaysSo) {
-  TestEngine host;
-  TestClient client(&host);
-  client.Put("key");
-  const auto reply = client.Ask<wire::AuditReply>(wire::AuditRequest{false});
-  EXPECT_TRUE(reply.clean);
-  const json audit = json::parse(reply.json);
-  EXPECT_EQ(audit["keys"], 1);
-  EXPECT_TRUE(audit["offenders"].empty());
-  EXPECT_EQ(audit["pools"][0]["live"], 1);
-}
-
-TEST(AuditTest, PublishedCountsOfAQuietClientMustAgree) {
-  TestEngine host;
-  TestClient client(&host), tool(&host);
-  client.Grant(4096, 3);
-  EXPECT_FALSE(Audit(&tool)["unchecked"].empty());  // it has published nothing yet
-  client.leases().Publish(
-      {.free_pages = 2, .held_pages = 1, .last_request = client.last_request()});
-  EXPECT_EQ(Offenders(host.engine()), "");
-  client.leases().Publish(
-      {.free_pages = 1, .held_pages = 1, .last_request = client.last_request()});
-  EXPECT_THAT(Offenders(host.engine()), HasSubstr("it holds 2 pages, 3 are granted"));
-  // A reply on its way: not comparable.
-  client.leases().Publish(
-      {.free_pages = 1, .held_pages = 1, .last_request = client.last_request() - 1});
-  EXPECT_EQ(Offenders(host.engine()), "");
-}
-
-TEST(AuditTest, EveryOffenderIsNamed) {
-  const auto damaged = [](PageState state, uint16_t slot) {
-    TestEngine host;
-    TestClient client(&host);
-    const wire::PageRef page = client.Put("key");
-    auto* const record = const_cast<layout::PageRecord*>(host.view().Record(page.record));
-    record->state_word.store(
-        layout::StateWord::Make(state, page.generation, ClientSlot(slot)).bits());
-    return Offenders(host.engine());
-  };
-  EXPECT_THAT(damaged(PageState::kGranted, 5), HasSubstr("slot 5, where no client lives"));
-  EXPECT_THAT(damaged(PageState::kRetiring, 0), HasSubstr("RETIRING between two steps"));
-  EXPECT_THAT(damaged(PageState::kFree, 0), HasSubstr("in list"));
-  EXPECT_THAT(damaged(PageState::kAbsent, 0), HasSubstr("absent"));
-  EXPECT_THAT(damaged(PageState::kLive, 3), HasSubstr("not valid"));
-}
-
-TEST(AuditTest, BytesAreVerifiedWhereThePoolHasChecksums) {
-  TestEngine host({.flags = layout::kFlagChecksums});
-  TestClient client(&host);
-  const wire::PageRef page = client.Grant(4096)[0];
-  catalogue::PoolView::PageExtent extent;
-  ASSERT_TRUE(host.view().Page(page.record, &extent));
-  std::byte* const bytes = host.base() + extent.offset_bytes;
-  for (int i = 0; i < 100; ++i) bytes[i] = std::byte(i);
-  client.Register("key", page, 100, HashBytes64(std::span(bytes, 100)));
-  EXPECT_EQ(Audit(&client, true)["clean"], true);
-  EXPECT_EQ(Audit(&client, true)["keys_verified"], 1);
-  EXPECT_EQ(Audit(&client, false)["keys_verified"], 0);
-  bytes[50] ^= std::byte{1};
-  EXPECT_EQ(Audit(&client, false)["clean"], true);
-  const json audit = Audit(&client, true);
-  EXPECT_EQ(audit["clean"], false);
-  EXPECT_THAT(audit["offenders"][0].get<std::string>(), HasSubstr("checksum"));
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ std::vector<uint32_t> Records(const PageLists& lists, PageLists::Id list) {
 TEST(PageListsTest, KeepTheirOrder) {
   PageLists lists;
   lists.Cover(RecordNumber(100));
-  const PageLists::Id a = lists.New(), b = lists.New();
+  const PageLists::Id a = lists.New(ListKind::kFree), b = lists.New(ListKind::kFree);
   EXPECT_TRUE(lists.Empty(a));
   EXPECT_EQ(lists.Front(a), RecordNumber(0));
   lists.PushBack(a, RecordNumber(1));
@@ -45,13 +45,14 @@ TEST(PageListsTest, KeepTheirOrder) {
   lists.Append(a, b);
   EXPECT_EQ(Records(lists, b).size(), 4u);
   lists.Delete(a);
-  EXPECT_EQ(lists.New(), a);
+  EXPECT_EQ(lists.New(ListKind::kFree), a);
 }
 
 TEST(PageListsTest, TheNumberOfListsIsBounded) {
   PageLists lists;
-  for (uint32_t i = 0; i < PageLists::kListsMax; ++i) ASSERT_NE(lists.New().value(), 0u);
-  EXPECT_EQ(lists.New().value(), 0u);
+  for (uint32_t i = 0; i < PageLists::kListsMax; ++i)
+    ASSERT_NE(lists.New(ListKind::kFree).value(), 0u);
+  EXPECT_EQ(lists.New(ListKind::kFree).value(), 0u);
 }
 
 TEST(PageListsTest, ACoveredRecordTakesEightBytes) {

@@ -2,6 +2,7 @@
 // anew for another page size, a namespace trimmed to a quota.
 #include <gtest/gtest.h>
 
+#include "engine/evict.h"
 #include "engine/test_engine.h"
 
 namespace maru::engine {
@@ -104,6 +105,16 @@ TEST(RecutTest, WornPagesDoNotHoldTheirRegion) {
   EXPECT_EQ(Offenders(host.engine()), "");
 }
 
+// To the end, however many steps it takes.
+uint64_t Trim(TestEngine* host, std::string_view name_space, uint64_t bytes_max) {
+  Engine::Trimmed trimmed;
+  do {
+    trimmed = (*host)->TrimNamespace(name_space, bytes_max, host->now_ns());
+    EXPECT_EQ(trimmed.rest == Engine::Trimmed::Rest::kNone, trimmed.bytes_left <= bytes_max);
+  } while (trimmed.rest == Engine::Trimmed::Rest::kLater);
+  return trimmed.bytes_left;
+}
+
 TEST(QuotaTest, TheLeastRecentlyUsedKeysOfTheNamespaceGo) {
   TestEngine host;
   TestClient client(&host, {.name_space = "ours"}), other(&host);
@@ -111,17 +122,76 @@ TEST(QuotaTest, TheLeastRecentlyUsedKeysOfTheNamespaceGo) {
   const wire::PageRef oldest = client.Put("oldest");
   for (const char* key : {"b", "c", "d"}) client.Put(key);
   ASSERT_TRUE(client.Pin(oldest));
-  EXPECT_EQ(host->TrimNamespace("ours", 4 * 4096, host.now_ns()), 4u * 4096);
+  EXPECT_EQ(Trim(&host, "ours", 4 * 4096), 4u * 4096);
   EXPECT_TRUE(client.Exists("b"));
-  EXPECT_EQ(host->TrimNamespace("ours", 2 * 4096, host.now_ns()), 2u * 4096);
+  EXPECT_EQ(Trim(&host, "ours", 2 * 4096), 2u * 4096);
   EXPECT_TRUE(client.Exists("oldest"));
   EXPECT_FALSE(client.Exists("b"));
   EXPECT_FALSE(client.Exists("c"));
   EXPECT_TRUE(client.Exists("d"));
   // What is pinned stays.
-  EXPECT_EQ(host->TrimNamespace("ours", 0, host.now_ns()), 4096u);
+  EXPECT_EQ(Trim(&host, "ours", 0), 4096u);
   EXPECT_TRUE(client.Exists("oldest"));
   EXPECT_TRUE(other.Exists("theirs"));
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+// So many keys, in requests of a batch.
+void PutMany(TestClient* client, const std::string& prefix, uint32_t count) {
+  constexpr uint32_t kBatch = 512;
+  for (uint32_t at = 0; at < count; at += kBatch) {
+    const std::vector<wire::PageRef> pages = client->Grant(512, std::min(kBatch, count - at));
+    std::vector<std::string> keys;
+    for (size_t i = 0; i < pages.size(); ++i) keys.push_back(prefix + std::to_string(at + i));
+    wire::RegisterRequest request;
+    for (size_t i = 0; i < pages.size(); ++i) request.entries.push_back({pages[i], 1, 0, keys[i]});
+    for (const auto& item : client->Ask<wire::RegisterReply>(request).items) {
+      MARU_CHECK_EQ(item.outcome, wire::RegisterOutcome::kRegistered);
+    }
+  }
+}
+
+TEST(QuotaTest, AStepOfATrimIsBoundedAndTheNextGoesOn) {
+  TestEngine host({.pools = {256 * kMiB}});
+  TestClient other(&host), client(&host, {.name_space = "ours"});
+  constexpr uint32_t kTheirs = 3 * Evictor::kTrimLooksMax + 100;
+  PutMany(&other, "theirs", kTheirs);
+  PutMany(&client, "ours", 3'000);
+  using Rest = Engine::Trimmed::Rest;
+  // Three steps look at keys of others alone; each must go on where the last one stood, though what
+  // it stood at has gone.
+  for (int step = 0; step < 3; ++step) {
+    const Engine::Trimmed trimmed = host->TrimNamespace("ours", 512, host.now_ns());
+    EXPECT_EQ(trimmed.rest, Rest::kLater);
+    EXPECT_EQ(trimmed.bytes_left, 3'000u * 512);
+    const uint32_t stands = (step + 1u) * Evictor::kTrimLooksMax;
+    for (uint32_t i = stands - 5; i < std::min(stands + 5, kTheirs); ++i) {
+      other.Delete("theirs" + std::to_string(i));
+    }
+  }
+  uint64_t before = 3'000;
+  int steps = 0;
+  for (Engine::Trimmed trimmed{.rest = Rest::kLater}; trimmed.rest == Rest::kLater; ++steps) {
+    trimmed = host->TrimNamespace("ours", 512, host.now_ns());
+    EXPECT_LE(before - trimmed.bytes_left / 512, Evictor::kTrimKeysMax);
+    before = trimmed.bytes_left / 512;
+  }
+  EXPECT_EQ(before, 1u);
+  EXPECT_GE(steps, 3);
+  // Requests are in the order of their keys backwards: of the last one the first stays.
+  EXPECT_TRUE(client.Exists("ours2560"));
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+TEST(QuotaTest, WhatIsHeldIsLookedAtOnce) {
+  TestEngine host;
+  TestClient client(&host, {.name_space = "ours"});
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(client.Lease(client.Put("key" + std::to_string(i), 512)));
+  }
+  const Engine::Trimmed trimmed = host->TrimNamespace("ours", 0, host.now_ns());
+  EXPECT_EQ(trimmed.rest, Engine::Trimmed::Rest::kHeld);
+  EXPECT_EQ(trimmed.bytes_left, 200u * 512);
   EXPECT_EQ(Offenders(host.engine()), "");
 }
 

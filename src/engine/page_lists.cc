@@ -11,7 +11,7 @@ void PageLists::Cover(RecordNumber end) {
   }
 }
 
-PageLists::Id PageLists::New() {
+PageLists::Id PageLists::New(ListKind kind) {
   uint32_t list = 0;
   if (!unused_.empty()) {
     list = unused_.back();
@@ -19,10 +19,12 @@ PageLists::Id PageLists::New() {
   } else if (lists_.size() < kListsMax) {
     list = kRecordsEnd + static_cast<uint32_t>(lists_.size());
     lists_.emplace_back();
+    kinds_.emplace_back();
   } else {
     return Id(0);
   }
   At(list) = {list, list};
+  kinds_[list - kRecordsEnd] = kind;
   return Id(list);
 }
 
@@ -39,11 +41,13 @@ void PageLists::Insert(uint32_t before, RecordNumber record) {
   node = {following.prev, before};
   At(following.prev).next = record.value();
   following.prev = record.value();
+  for (ListWatch* const watch : watches_) watch->Inserted(record, before);
 }
 
 void PageLists::Remove(RecordNumber record) {
   Node& node = At(record.value());
   MARU_CHECK_NE(node.next, 0u) << "record " << record << " is in no list";
+  for (ListWatch* const watch : watches_) watch->Leaves(record, node.next);
   At(node.prev).next = node.next;
   At(node.next).prev = node.prev;
   node = {};
@@ -51,6 +55,14 @@ void PageLists::Remove(RecordNumber record) {
 
 void PageLists::Append(Id from, Id to) {
   if (Empty(from)) return;
+  if (!watches_.empty()) {
+    while (!Empty(from)) {
+      const RecordNumber record = Front(from);
+      Remove(record);
+      PushBack(to, record);
+    }
+    return;
+  }
   Node& source = At(from.value());
   Node& target = At(to.value());
   At(source.next).prev = target.prev;
@@ -62,7 +74,8 @@ void PageLists::Append(Id from, Id to) {
 
 uint64_t PageLists::heap_bytes() const {
   return chunks_.size() * (sizeof(Node) * layout::kRecordsPerChunk + sizeof(chunks_[0])) +
-         lists_.capacity() * sizeof(Node) + unused_.capacity() * sizeof(uint32_t);
+         lists_.capacity() * (sizeof(Node) + sizeof(ListKind)) +
+         unused_.capacity() * sizeof(uint32_t);
 }
 
 }  // namespace maru::engine

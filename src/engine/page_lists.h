@@ -3,6 +3,8 @@
 // a client, the keys of an owner by recency, the quarantined, the condemned.
 //
 // Knows records by their numbers only and reads none of them. Single-threaded.
+//
+// Who walks lists over several steps, while they change in between, watches them (ListWatch).
 #pragma once
 
 #include <cstdint>
@@ -17,6 +19,25 @@
 
 namespace maru::engine {
 
+// What the pages of a list have in common. Numbers are shown in audits.
+enum class ListKind : uint8_t {
+  kFree = 1,     // FREE pages of a size
+  kGranted = 2,  // pages granted to a client
+  kQuarantined = 3,
+  kCondemned = 4,  // pages, or extents, that wait for their last lease
+  kLive = 5,       // LIVE pages, the most recently used in front
+};
+
+// Is told of each change, before anything else happens. Nodes are numbers of records or of lists.
+class ListWatch {
+ public:
+  virtual ~ListWatch() = default;
+  // `record` stands before `node` now.
+  virtual void Inserted(RecordNumber record, uint32_t node) = 0;
+  // `record` is about to leave its list; `next` stands behind it.
+  virtual void Leaves(RecordNumber record, uint32_t next) = 0;
+};
+
 class PageLists {
  public:
   // Names a list; 0 names none.
@@ -29,7 +50,7 @@ class PageLists {
   void Cover(RecordNumber end);
 
   // An empty list; Id(0) when kListsMax are in use.
-  Id New();
+  Id New(ListKind kind);
   // REQUIRES: the list is empty.
   void Delete(Id list);
 
@@ -47,7 +68,8 @@ class PageLists {
   void PushBefore(RecordNumber place, RecordNumber record) { Insert(place.value(), record); }
   // REQUIRES: the record is in a list, whichever.
   void Remove(RecordNumber record);
-  // All of `from` behind the last of `to`; `from` is empty then.
+  // All of `from` behind the last of `to`; `from` is empty then. At once, but one by one while the
+  // lists are watched.
   void Append(Id from, Id to);
 
   // Hints before a number of records move: the record's own links, then those of its neighbours,
@@ -63,9 +85,28 @@ class PageLists {
     maru::Prefetch(&At(node.next));
   }
 
+  // --- For who walks lists a part at a time. Numbers of lists are dense: some are in use.
+  Id ListAt(uint32_t number) const { return Id(kRecordsEnd + number); }
+  uint32_t lists_end() const { return static_cast<uint32_t>(lists_.size()); }
+  static bool IsList(uint32_t node) { return node >= kRecordsEnd; }
+  static uint32_t NumberOf(Id list) { return list.value() - kRecordsEnd; }
+  bool InUse(Id list) const { return At(list.value()).next != 0; }
+  ListKind Kind(Id list) const { return kinds_[NumberOf(list)]; }
+  uint32_t NodeAfter(uint32_t node) const { return At(node).next; }
+  uint32_t NodeBefore(uint32_t node) const { return At(node).prev; }
+  // A node that has links: a list, or a record that is covered.
+  bool Covered(uint32_t node) const {
+    return IsList(node) ? node - kRecordsEnd < lists_.size()
+                        : node >> layout::kRecordsPerChunkLog2 < chunks_.size();
+  }
+  // REQUIRES: the watch ends before it or the lists do.
+  void Watch(ListWatch* watch) { watches_.push_back(watch); }
+  void Unwatch(ListWatch* watch) { std::erase(watches_, watch); }
+
   uint64_t heap_bytes() const;
 
  private:
+  friend class PageListsDamage;  // for tests of what an audit finds
   struct Node {
     uint32_t prev = 0, next = 0;  // 0, 0: in no list
   };
@@ -81,7 +122,9 @@ class PageLists {
 
   std::vector<std::unique_ptr<Node[]>> chunks_;  // of kRecordsPerChunk records each
   std::vector<Node> lists_;                      // the ends of each list
-  std::vector<uint32_t> unused_;                 // numbers of lists that were deleted
+  std::vector<ListKind> kinds_;                  // of each list
+  std::vector<ListWatch*> watches_;
+  std::vector<uint32_t> unused_;  // numbers of lists that were deleted
 };
 
 }  // namespace maru::engine

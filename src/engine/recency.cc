@@ -15,7 +15,7 @@ uint64_t Recency::LastUse(RecordNumber record) const {
 
 void Recency::AddClass() {
   SizeClass added;
-  added.common = lists_->New();
+  added.common = lists_->New(ListKind::kLive);
   MARU_CHECK_NE(added.common.value(), 0u);
   classes_.push_back(std::move(added));
 }
@@ -24,7 +24,7 @@ void Recency::Insert(ClassIndex size_class, ClientId owner, RecordNumber record)
   SizeClass& in = classes_[size_class.value()];
   if (owner.value() == 0) return lists_->PushFront(in.common, record);
   Owned& owned = in.owned[owner];
-  if (owned.list.value() == 0) owned.list = lists_->New();
+  if (owned.list.value() == 0) owned.list = lists_->New(ListKind::kLive);
   if (owned.list.value() == 0) {  // out of lists: the key loses its place among its owner's
     in.owned.erase(owner);
     return lists_->PushFront(in.common, record);
@@ -97,6 +97,17 @@ void Recency::Lists(ClassIndex size_class, std::vector<PageLists::Id>* out) cons
   out->push_back(in.common);
   for (const auto& [owner, owned] : in.owned) out->push_back(owned.list);
   for (const Orphans& orphans : in.orphans) out->push_back(orphans.list);
+}
+
+bool Recency::Holds(ClassIndex size_class, ClientId owner, PageLists::Id list) const {
+  const SizeClass& in = classes_[size_class.value()];
+  if (list == in.common) return true;
+  if (owner.value() != 0) {
+    const auto found = in.owned.find(owner);
+    return found != in.owned.end() && found->second.list == list;
+  }
+  return std::any_of(in.orphans.begin(), in.orphans.end(),
+                     [list](const Orphans& orphans) { return orphans.list == list; });
 }
 
 void Recency::OwnerLists(ClientId owner, std::vector<PageLists::Id>* out) const {

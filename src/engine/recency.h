@@ -39,6 +39,8 @@ class Recency {
   // All lists of a size; those of an owner, of every size.
   void Lists(ClassIndex size_class, std::vector<PageLists::Id>* out) const;
   void OwnerLists(ClientId owner, std::vector<PageLists::Id>* out) const;
+  // Whether a key of that owner (0: dead) may lie in that list.
+  bool Holds(ClassIndex size_class, ClientId owner, PageLists::Id list) const;
   uint32_t classes() const { return static_cast<uint32_t>(classes_.size()); }
 
   uint64_t LastUse(RecordNumber record) const;

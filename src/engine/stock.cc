@@ -10,17 +10,17 @@ namespace maru::engine {
 
 using layout::PageState;
 
-Stock::Stock(pool::Pool* pool, PoolIndex index, Clients* clients, RegionUsage* usage,
-             uint64_t quarantine_ns)
+Stock::Stock(pool::Pool* pool, PoolIndex index, const Shared& shared, uint64_t quarantine_ns)
     : pool_(pool),
       index_(index),
-      clients_(clients),
+      clients_(shared.clients),
+      namespaces_(shared.namespaces),
       quarantine_ns_(quarantine_ns),
       recency_(pool->view(), &lists_),
-      condemned_(lists_.New()),
-      quarantined_(lists_.New()),
-      condemned_extents_(lists_.New()),
-      client_regions_(pool, usage) {}
+      condemned_(lists_.New(ListKind::kCondemned)),
+      quarantined_(lists_.New(ListKind::kQuarantined)),
+      condemned_extents_(lists_.New(ListKind::kCondemned)),
+      client_regions_(pool, shared.regions) {}
 
 // --- What is there.
 
@@ -56,13 +56,20 @@ Client* Stock::LivingOwner(RecordNumber record) const {
   return clients_->ById(index_, ClientId(static_cast<uint32_t>(owner)));
 }
 
+const Stock::Run* Stock::RunOf(RecordNumber record) const {
+  const auto behind = runs_.upper_bound(record.value());
+  if (behind == runs_.begin()) return nullptr;
+  const auto& [first, run] = *std::prev(behind);
+  return record.value() - first < run.count ? &run : nullptr;
+}
+
 // --- Regions.
 
 ClassIndex Stock::AddClass(uint64_t page_bytes) {
   const ClassIndex index(static_cast<uint32_t>(classes_.size()));
   SizeClass added;
   added.page_bytes = page_bytes;
-  added.free = lists_.New();
+  added.free = lists_.New(ListKind::kFree);
   MARU_CHECK_NE(added.free.value(), 0u);
   classes_.push_back(added);
   recency_.AddClass();
@@ -94,6 +101,7 @@ Result<RecordNumber> Stock::RegisterExtent(const ClientRegions::Region& region,
   MARU_ASSIGN_OR_RETURN(const RecordNumber record, writer().RegisterExtent(key, birth));
   lists_.Cover(RecordNumber(record.value() + 1));
   client_regions_.BecameLive(record);
+  Changed(record);
   return record;
 }
 
@@ -110,6 +118,7 @@ void Stock::AdoptRegion(const pool::Pool::PageRegion& region) {
   const ClassIndex size_class = known.has_value() ? *known : AddClass(region.page_bytes);
   SetClass(region.slot, size_class);
   lists_.Cover(RecordNumber(region.first_record.value() + region.page_count));
+  runs_.emplace(region.first_record.value(), Run{region.page_count, region.slot});
   classes_[size_class.value()].pages += region.page_count;
   counts_.pages += region.page_count;
 }
@@ -124,7 +133,9 @@ Result<uint64_t> Stock::Cut(uint64_t page_bytes, uint64_t wanted_bytes) {
                         pool_->CutPages(page_bytes, wanted_bytes));
   AdoptRegion(region);
   for (uint32_t i = 0; i < region.page_count; ++i) {
-    EnterFree(RecordNumber(region.first_record.value() + i), End::kBack);
+    const RecordNumber record(region.first_record.value() + i);
+    EnterFree(record, End::kBack);
+    Changed(record);
   }
   return region.length_bytes;
 }
@@ -140,12 +151,14 @@ bool Stock::Idle(const pool::Pool::PageRegion& region) const {
 void Stock::FreeRegion(const pool::Pool::PageRegion& region) {
   for (uint32_t i = 0; i < region.page_count; ++i) {
     const RecordNumber record(region.first_record.value() + i);
+    for (StockWatch* const watch : watches_) watch->Before(record);
     if (State(record).state() == PageState::kFree) {
       LeaveFree(record);
     } else {
       --counts_.worn;
     }
   }
+  runs_.erase(region.first_record.value());
   classes_[class_of_region_[region.slot.value()].value()].pages -= region.page_count;
   counts_.pages -= region.page_count;
   MARU_CHECK_OK(pool_->FreePages(region.slot));
@@ -165,8 +178,8 @@ uint32_t Stock::FreeIdleRegions(uint64_t kept_page_bytes) {
 
 void Stock::Welcome(Client* client) {
   Client::Holding& holding = client->pools[index_.value()];
-  holding.granted = lists_.New();
-  holding.settled = lists_.New();
+  holding.granted = lists_.New(ListKind::kGranted);
+  holding.settled = lists_.New(ListKind::kGranted);
   MARU_CHECK(holding.granted.value() != 0 && holding.settled.value() != 0);
 }
 
@@ -239,6 +252,7 @@ void Stock::EnterLive(RecordNumber record) {
   ++size_class.live_pages;
   ++counts_.live;
   stored_bytes_ += Record(record).length_bytes.load(std::memory_order_relaxed);
+  namespaces_->Add(writer().KeyOf(record).name_space, size_class.page_bytes);
   if (Client* const owner = LivingOwner(record)) {
     owner->live_bytes += size_class.page_bytes;
     ++owner->live_pages;
@@ -251,6 +265,7 @@ void Stock::LeaveLive(RecordNumber record) {
   --size_class.live_pages;
   --counts_.live;
   stored_bytes_ -= Record(record).length_bytes.load(std::memory_order_relaxed);
+  namespaces_->TakeOff(writer().KeyOf(record).name_space, size_class.page_bytes);
   if (Client* const owner = LivingOwner(record)) {
     owner->live_bytes -= size_class.page_bytes;
     --owner->live_pages;
@@ -268,6 +283,7 @@ bool Stock::Grant(ClassIndex size_class, Client* client, wire::PageRef* page) {
   // Each turn takes a page out of the free list.
   while (!lists_.Empty(Class(size_class).free)) {
     const RecordNumber record = lists_.Front(Class(size_class).free);
+    const Change change(this, record);
     Generation generation{0};
     LeaveFree(record);
     if (writer().Grant(record, client->slot, &generation)) {
@@ -281,6 +297,7 @@ bool Stock::Grant(ClassIndex size_class, Client* client, wire::PageRef* page) {
 }
 
 bool Stock::Renew(RecordNumber record, Client* client, Generation* generation) {
+  const Change change(this, record);
   if (!writer().Renew(record, generation)) {
     LeaveGranted(record, client);
     ++counts_.worn;
@@ -291,33 +308,36 @@ bool Stock::Renew(RecordNumber record, Client* client, Generation* generation) {
 }
 
 void Stock::GiveBack(RecordNumber record, Client* client) {
+  const Change change(this, record);
   LeaveGranted(record, client);
   writer().GiveBack(record);
   EnterFree(record, End::kFront);
 }
 
 void Stock::Quarantine(RecordNumber record, Client* client, uint64_t now_ns) {
+  const Change change(this, record);
   LeaveGranted(record, client);
   writer().Quarantine(record);
   EnterQuarantine(record, now_ns);
 }
 
 uint64_t Stock::EndQuarantines(uint64_t now_ns) {
-  while (!endings_.empty() && endings_.front().at_ns <= now_ns) {
-    for (uint64_t i = 0; i < endings_.front().pages; ++i) {
-      const RecordNumber record = lists_.Front(quarantined_);
-      lists_.Remove(record);
-      --counts_.quarantined;
-      writer().EndQuarantine(record);
-      EnterFree(record, End::kBack);
-    }
-    endings_.pop_front();
+  for (uint64_t ended = 0; ended < kQuarantinesEndedMax; ++ended) {
+    if (endings_.empty() || endings_.front().at_ns > now_ns) break;
+    const RecordNumber record = lists_.Front(quarantined_);
+    const Change change(this, record);
+    lists_.Remove(record);
+    --counts_.quarantined;
+    writer().EndQuarantine(record);
+    EnterFree(record, End::kBack);
+    if (--endings_.front().pages == 0) endings_.pop_front();
   }
   return endings_.empty() ? 0 : endings_.front().at_ns;
 }
 
 Status Stock::Register(RecordNumber record, Client* client, const catalogue::KeyRef& key,
                        const catalogue::Writer::Birth& birth) {
+  const Change change(this, record);
   MARU_RETURN_IF_ERROR(writer().Register(record, key, birth));
   LeaveGranted(record, client);
   EnterLive(record);
@@ -348,7 +368,18 @@ void Stock::PrefetchUse(RecordNumber record) const {
   lists_.Prefetch(record);
 }
 
+void Stock::Retire(RecordNumber record) {
+  const Change change(this, record);
+  writer().Retire(record);
+}
+
+void Stock::Revert(RecordNumber record) {
+  const Change change(this, record);
+  writer().Revert(record);
+}
+
 void Stock::Condemn(RecordNumber record) {
+  const Change change(this, record);
   if (IsExtent(record)) {
     client_regions_.LeftLive(record);
     client_regions_.BecameCondemned(record);
@@ -363,6 +394,7 @@ void Stock::Condemn(RecordNumber record) {
 }
 
 void Stock::Free(RecordNumber record) {
+  const Change change(this, record);
   lists_.Remove(record);
   if (IsExtent(record)) {
     ClientRegions::Region& region = client_regions_.Of(record);

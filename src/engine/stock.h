@@ -17,6 +17,7 @@
 #include "engine/client_regions.h"
 #include "engine/clients.h"
 #include "engine/engine.h"
+#include "engine/namespace_use.h"
 #include "engine/page_lists.h"
 #include "engine/recency.h"
 #include "layout/state_word.h"
@@ -25,10 +26,21 @@
 
 namespace maru::engine {
 
+// Is told before and after each change of what a record counts for: its state, its owner, whether a
+// region has it. For counts that go on while pages change (page_census.h).
+class StockWatch {
+ public:
+  virtual ~StockWatch() = default;
+  virtual void Before(RecordNumber record) = 0;
+  virtual void After(RecordNumber record) = 0;
+};
+
 class Stock {
  public:
   // Page sizes that a pool is cut into at most.
   static constexpr uint32_t kPageSizesMax = 1024;
+  // Pages whose quarantine ends in one step; the rest's in the next ones.
+  static constexpr uint64_t kQuarantinesEndedMax = 16 * 1024;
 
   struct SizeClass {
     uint64_t page_bytes = 0;
@@ -36,9 +48,14 @@ class Stock {
     uint64_t pages = 0, free_pages = 0, live_pages = 0;
   };
 
-  // REQUIRES: pool, clients and usage outlive this.
-  Stock(pool::Pool* pool, PoolIndex index, Clients* clients, RegionUsage* usage,
-        uint64_t quarantine_ns);
+  // What all pools count in common. REQUIRES: it outlives the stocks.
+  struct Shared {
+    Clients* clients = nullptr;
+    RegionUsage* regions = nullptr;
+    NamespaceUse* namespaces = nullptr;
+  };
+  // REQUIRES: the pool outlives this.
+  Stock(pool::Pool* pool, PoolIndex index, const Shared& shared, uint64_t quarantine_ns);
 
   pool::Pool& pool() const { return *pool_; }
   catalogue::Writer& writer() const { return pool_->writer(); }
@@ -71,6 +88,16 @@ class Stock {
   const Recency& recency() const { return recency_; }
   // nullptr when the client that registered the key is dead.
   Client* LivingOwner(RecordNumber record) const;
+  // The regions of pages by their records: the first number, and what begins there.
+  struct Run {
+    uint32_t count = 0;
+    RegionSlot slot{0};
+  };
+  const std::map<uint32_t, Run>& runs() const { return runs_; }
+  ClassIndex ClassOfRegion(RegionSlot slot) const { return class_of_region_[slot.value()]; }
+  // The run that has the record; nullptr: it is no page's.
+  const Run* RunOf(RecordNumber record) const;
+  uint64_t extents_condemned() const { return extents_condemned_; }
   wire::PageRef Ref(RecordNumber record, Generation generation) const {
     return {index_, record, generation};
   }
@@ -105,7 +132,8 @@ class Stock {
   bool Renew(RecordNumber record, Client* client, Generation* generation);
   void GiveBack(RecordNumber record, Client* client);
   void Quarantine(RecordNumber record, Client* client, uint64_t now_ns);
-  // Those whose time is over are free then. Returns when the next one's is, 0: none waits.
+  // Those whose time is over are free then, kQuarantinesEndedMax of them at most. Returns when the
+  // next one's is (or was), 0: none waits.
   uint64_t EndQuarantines(uint64_t now_ns);
   // The page lies in no list until Used() names it: it cannot be evicted in the same step.
   Status Register(RecordNumber record, Client* client, const catalogue::KeyRef& key,
@@ -117,8 +145,8 @@ class Stock {
   void PrefetchUse(RecordNumber record) const;
   // Takes the LIVE page out of its list, so that it cannot be evicted until Used().
   void Hide(RecordNumber record);
-  void Retire(RecordNumber record) { writer().Retire(record); }
-  void Revert(RecordNumber record) { writer().Revert(record); }
+  void Retire(RecordNumber record);
+  void Revert(RecordNumber record);
   void Condemn(RecordNumber record);
   void Free(RecordNumber record);
   // Condemned pages that still wait lie behind those that were not looked at.
@@ -133,7 +161,32 @@ class Stock {
 
   uint64_t heap_bytes() const { return lists_.heap_bytes(); }
 
+  // REQUIRES: the watch ends before it or the stock does.
+  void Watch(StockWatch* watch) { watches_.push_back(watch); }
+  void Unwatch(StockWatch* watch) { std::erase(watches_, watch); }
+  // Watching changes nothing of what a stock is.
+  void WatchLists(ListWatch* watch) { lists_.Watch(watch); }
+  void UnwatchLists(ListWatch* watch) { lists_.Unwatch(watch); }
+
  private:
+  // Around a change of one record.
+  class Change {
+   public:
+    Change(Stock* stock, RecordNumber record) : stock_(stock), record_(record) {
+      for (StockWatch* const watch : stock_->watches_) watch->Before(record_);
+    }
+    ~Change() { stock_->Changed(record_); }
+    Change(const Change&) = delete;
+    Change& operator=(const Change&) = delete;
+
+   private:
+    Stock* stock_;
+    RecordNumber record_;
+  };
+  void Changed(RecordNumber record) const {
+    for (StockWatch* const watch : watches_) watch->After(record);
+  }
+
   struct Ending {  // of quarantines that began together
     uint64_t at_ns = 0;
     uint64_t pages = 0;
@@ -157,6 +210,7 @@ class Stock {
   pool::Pool* pool_;
   PoolIndex index_;
   Clients* clients_;
+  NamespaceUse* namespaces_;
   uint64_t quarantine_ns_;
   PageLists lists_;
   Recency recency_;
@@ -171,6 +225,8 @@ class Stock {
   std::vector<SizeClass> classes_;
   std::map<uint64_t, ClassIndex> by_page_bytes_;
   std::vector<ClassIndex> class_of_region_;  // by region slot
+  std::map<uint32_t, Run> runs_;
+  std::vector<StockWatch*> watches_;
   Engine::PoolCounts counts_;
 };
 

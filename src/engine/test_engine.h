@@ -44,6 +44,7 @@ class TestEngine {
     std::vector<uint64_t> pools{64 * kMiB};
     uint64_t flags = 0;
     EngineOptions engine = {};
+    uint32_t index_entries_log2_min = layout::kIndexEntriesLog2Unit;
   };
 
   TestEngine() : TestEngine(Options()) {}
@@ -65,7 +66,10 @@ class TestEngine {
     for (const size_t i : served_) {
       auto backing =
           std::make_unique<pool::MemoryBacking>(memories_[i], "pool" + std::to_string(i));
-      auto opened = pool::Pool::Open(std::move(backing), {.boot_id = {1, 2}, .epoch = epoch_});
+      auto opened = pool::Pool::Open(std::move(backing),
+                                     {.boot_id = {1, 2},
+                                      .epoch = epoch_,
+                                      .index_entries_log2_min = options_.index_entries_log2_min});
       MARU_CHECK_OK(opened.status());
       pools_.push_back(std::move(*opened));
       pools.push_back(pools_.back().get());
@@ -246,6 +250,15 @@ class TestClient {
   }
   wire::SettleReply Settle(std::vector<wire::PageRef> pages, bool last = true) {
     return Ask<wire::SettleReply>(wire::SettleRequest{last, std::move(pages)});
+  }
+
+  // A whole audit, step by step.
+  wire::AuditReply Audit(wire::AuditRequest request = {}) {
+    while (true) {
+      auto reply = Ask<wire::AuditReply>(request);
+      if (reply.audit == 0) return reply;
+      request.audit = reply.audit;
+    }
   }
 
   catalogue::Leases& leases(size_t pool = 0) { return *leases_[pool]; }

@@ -103,23 +103,25 @@ void FindingList::Add(std::string finding) {
   ++count;
 }
 
-void CheckMapped(const catalogue::PoolView& view, VerifyBytes verify, CheckReport* report) {
+void CheckMapped(const catalogue::PoolView& view, VerifyBytes verify, CheckReport* report,
+                 const CheckProgress& progress) {
   const RegionScan scan = ScanRegions(view.base(), view.bytes());
   CheckRegions(scan, report);
   CheckClients(view, report);
   // What lies in regions that overlap has no meaning.
   if (!report->ok()) return;
   CheckLeases(view, scan.regions, report);
-  CatalogueCheck(view, scan.regions, verify, report).Run();
+  CatalogueCheck(view, scan.regions, verify, report, progress).Run();
 }
 
-Result<CheckReport> CheckPool(const std::string& path, VerifyBytes verify) {
+Result<CheckReport> CheckPool(const std::string& path, VerifyBytes verify,
+                              const CheckProgress& progress) {
   MARU_ASSIGN_OR_RETURN(const PoolImage image, PoolImage::Open(path));
   MARU_RETURN_IF_ERROR(RefuseServed(image));
   CheckReport report;
   report.path = path;
   MARU_RETURN_IF_ERROR(CheckBoot(image, &report));
-  CheckMapped(image.view(), verify, &report);
+  CheckMapped(image.view(), verify, &report, progress);
   // What was found counts only if no server has come in the meantime.
   MARU_RETURN_IF_ERROR(RefuseServed(image));
   return report;

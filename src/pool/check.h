@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -51,13 +52,18 @@ struct CheckReport {
   bool ok() const { return offences.count == 0; }
 };
 
+// How far a check is: records looked at, of how many. Told between two of them.
+using CheckProgress = std::function<void(uint64_t done, uint64_t all)>;
+
 // FailedPrecondition while a server has the pool: it moves, and `maru audit` asks that server. An
 // error status where nothing could be checked: no file, no pool, torn, another version.
-Result<CheckReport> CheckPool(const std::string& path, VerifyBytes verify);
+Result<CheckReport> CheckPool(const std::string& path, VerifyBytes verify,
+                              const CheckProgress& progress = {});
 
 // The same for a pool that is mapped and rests. Of `report`, clean and rebooted are looked at, the
 // rest is added to.
-void CheckMapped(const catalogue::PoolView& view, VerifyBytes verify, CheckReport* report);
+void CheckMapped(const catalogue::PoolView& view, VerifyBytes verify, CheckReport* report,
+                 const CheckProgress& progress = {});
 
 // In lines, as `maru pool check` prints it.
 std::vector<std::string> DescribeCheck(const CheckReport& report);

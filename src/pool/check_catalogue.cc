@@ -30,8 +30,19 @@ Hash128 HashOf(const layout::PageValues& page) { return {page.hash_low, page.has
 }  // namespace
 
 CatalogueCheck::CatalogueCheck(const catalogue::PoolView& view, const std::vector<Region>& regions,
-                               VerifyBytes verify, CheckReport* report)
-    : view_(view), regions_(regions), verify_(verify), report_(report), text_(nullptr) {}
+                               VerifyBytes verify, CheckReport* report,
+                               const CheckProgress& progress)
+    : view_(view),
+      regions_(regions),
+      verify_(verify),
+      report_(report),
+      progress_(progress),
+      text_(nullptr) {}
+
+void CatalogueCheck::Tell() {
+  ++looked_at_;
+  if (progress_) progress_(looked_at_, records_);
+}
 
 void CatalogueCheck::Offend(RecordNumber record, std::string_view what) {
   report_->offences.Add(Concat("record ", record.value(), ": ", what));
@@ -42,6 +53,7 @@ void CatalogueCheck::Mend(RecordNumber record, std::string_view what) {
 }
 
 void CatalogueCheck::Run() {
+  records_ = std::max<uint64_t>(RecordsEnd(), 1) - 1;
   for (const Region& region : regions_) {
     if (region.kind == RegionKind::kText) {
       text_.AddRegion(region.offset_bytes, region.length_bytes);
@@ -60,7 +72,10 @@ void CatalogueCheck::Run() {
 
 void CatalogueCheck::CheckRegion(const Region& region) {
   report_->pages += region.page_count;
-  for (uint32_t i = 0; i < region.page_count; ++i) CheckPage(region, i);
+  for (uint32_t i = 0; i < region.page_count; ++i) {
+    CheckPage(region, i);
+    Tell();
+  }
 }
 
 void CatalogueCheck::CheckPage(const Region& region, uint32_t index) {
@@ -200,6 +215,7 @@ void CatalogueCheck::CheckOtherRecords() {
   uint64_t next = 1;
   for (const auto& [first, end] : runs) {
     for (; next < first; ++next) {
+      Tell();
       const RecordNumber record(static_cast<uint32_t>(next));
       const layout::PageValues page = layout::ReadPage(*view_.Record(record));
       const StateWord word(page.state_word);

@@ -20,7 +20,7 @@ class CatalogueCheck {
  public:
   // REQUIRES: all outlive this; nobody serves the pool.
   CatalogueCheck(const catalogue::PoolView& view, const std::vector<Region>& regions,
-                 VerifyBytes verify, CheckReport* report);
+                 VerifyBytes verify, CheckReport* report, const CheckProgress& progress);
 
   void Run();
 
@@ -40,6 +40,8 @@ class CatalogueCheck {
     friend bool operator==(const Text&, const Text&) = default;
   };
 
+  // Between two records: how far it is.
+  void Tell();
   void CheckRegion(const Region& region);
   void CheckPage(const Region& region, uint32_t index);
   void CheckState(RecordNumber record, const layout::PageValues& page, const Region& region);
@@ -66,6 +68,9 @@ class CatalogueCheck {
   const std::vector<Region>& regions_;
   const VerifyBytes verify_;
   CheckReport* const report_;
+  const CheckProgress& progress_;
+  uint64_t looked_at_ = 0;     // records
+  uint64_t records_ = 0;       // in all
   catalogue::TextSlabs text_;  // judges where text may lie; carves nothing
   std::vector<Keyed> keyed_;
   std::unordered_map<uint64_t, const Region*> client_cut_;  // by slot

@@ -156,9 +156,14 @@ Status Pool::FreePages(RegionSlot slot) {
 }
 
 std::vector<Pool::PageRegion> Pool::PageRegions() const {
+  return PageRegions(RegionSlot(0), layout::kRegionSlotsMax);
+}
+
+std::vector<Pool::PageRegion> Pool::PageRegions(RegionSlot from, size_t count_max) const {
+  const std::map<RegionSlot, Region>& all = impl_->carver->table().regions();
   std::vector<PageRegion> regions;
-  for (const auto& [slot, region] : impl_->carver->table().regions()) {
-    if (region.kind == RegionKind::kPages) regions.push_back(PagesOf(region));
+  for (auto at = all.lower_bound(from); at != all.end() && regions.size() < count_max; ++at) {
+    if (at->second.kind == RegionKind::kPages) regions.push_back(PagesOf(at->second));
   }
   return regions;
 }

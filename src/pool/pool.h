@@ -69,6 +69,8 @@ class Pool final : public catalogue::SpaceSource {
   // NotFound: no region of pages has the slot.
   Status FreePages(RegionSlot slot);
   std::vector<PageRegion> PageRegions() const;
+  // Those from a slot on, `count_max` at most, by slot.
+  std::vector<PageRegion> PageRegions(RegionSlot from, size_t count_max) const;
 
   // What a client cuts by itself. Who it is: the texts have at most 63 bytes.
   struct ClientCut {

@@ -88,7 +88,13 @@ class ServerTest : public testing::Test {
   ~ServerTest() override {
     Peer last(socket_);
     EXPECT_OK(last.Attach());
-    EXPECT_OK(last.Ask(wire::AuditRequest{}));
+    wire::AuditRequest audit;
+    Status asked;
+    do {
+      asked = last.Ask(audit);
+      EXPECT_OK(asked);
+      if (asked.ok()) audit.audit = last.reply<wire::AuditReply>().audit;
+    } while (asked.ok() && audit.audit != 0);
     EXPECT_TRUE(last.reply<wire::AuditReply>().clean) << last.reply<wire::AuditReply>().json;
     Stop();
   }

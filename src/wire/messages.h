@@ -223,12 +223,17 @@ struct ListReply {
   std::vector<std::string> storage;  // owns what the views point to on the server's side
 };
 
+// One step of an audit, which is a walk of many on a large pool. NotFound: there is no such audit,
+// the server or the connection has started anew; it is to be begun again.
 struct AuditRequest {
-  bool verify_bytes = false;
+  bool verify_bytes = false;  // of an audit that begins
+  uint64_t audit = 0;         // the one to go on with; 0: begin one
 };
 struct AuditReply {
-  bool clean = false;
-  std::string json;  // counts, what was left unchecked, offenders (bounded)
+  uint64_t audit = 0;                       // to go on with; 0: it is done
+  uint64_t work_done = 0, work_in_all = 0;  // so far, for people
+  bool clean = false;                       // false until it is done
+  std::string json;  // counts, what was left unchecked, offenders (bounded); empty until then
 };
 
 struct UnpinRequest {

@@ -164,6 +164,7 @@ constexpr void Walk(V& v, M& m) {
 template <typename V, Is<AuditRequest> M>
 constexpr void Walk(V& v, M& m) {
   v.Flag("verify_bytes", m.verify_bytes);
+  v.Number("audit", m.audit);
 }
 
 // Replies.
@@ -242,6 +243,9 @@ constexpr void Walk(V& v, M& m) {
 
 template <typename V, Is<AuditReply> M>
 constexpr void Walk(V& v, M& m) {
+  v.Number("audit", m.audit);
+  v.Number("work_done", m.work_done);
+  v.Number("work_in_all", m.work_in_all);
   v.Flag("clean", m.clean);
   v.Json("json", m.json, kJsonBytesMax);
 }

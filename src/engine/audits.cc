@@ -1,0 +1,62 @@
+#include "engine/audits.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace maru::engine {
+
+Status Audits::MakeRoom() {
+  EndOfDead();
+  if (under_way_.size() < kAuditsMax) return OkStatus();
+  const auto idlest = std::min_element(
+      under_way_.begin(), under_way_.end(),
+      [](const auto& a, const auto& b) { return a.second.asked_ns < b.second.asked_ns; });
+  if (core_->now_ns - idlest->second.asked_ns < kIdleNs) {
+    return ResourceExhausted(std::to_string(kAuditsMax) + " audits are under way already");
+  }
+  under_way_.erase(idlest);
+  return OkStatus();
+}
+
+Status Audits::Ask(const Client& client, const wire::AuditRequest& request,
+                   wire::AuditReply* reply) {
+  auto at = under_way_.end();
+  if (request.audit == 0) {
+    EndOf(client);  // one for each client: it has forgotten the other
+    MARU_RETURN_IF_ERROR(MakeRoom());
+    const auto bytes = request.verify_bytes ? AuditRun::Bytes::kVerify : AuditRun::Bytes::kLeave;
+    at = under_way_
+             .emplace(++last_number_, UnderWay{client.serial, core_->now_ns,
+                                               std::make_unique<AuditRun>(core_, bytes)})
+             .first;
+  } else {
+    at = under_way_.find(request.audit);
+    if (at == under_way_.end() || at->second.client != client.serial) {
+      return NotFound("no audit " + std::to_string(request.audit) +
+                      " of this client is under way: it is to be begun again");
+    }
+  }
+  at->second.asked_ns = core_->now_ns;
+  AuditRun& run = *at->second.run;
+  const bool done = run.Step(core_->options.audit_work);
+  run.Reply(reply);
+  reply->audit = done ? 0 : at->first;
+  if (done) under_way_.erase(at);
+  return OkStatus();
+}
+
+void Audits::EndOf(const Client& client) {
+  std::erase_if(under_way_,
+                [&client](const auto& entry) { return entry.second.client == client.serial; });
+}
+
+void Audits::EndOfDead() {
+  std::erase_if(under_way_, [this](const auto& entry) {
+    const Client* const client = core_->clients.FromSerial(entry.second.client);
+    return client == nullptr || client->serial != entry.second.client ||
+           !client->connection.has_value();
+  });
+}
+
+}  // namespace maru::engine

@@ -1,0 +1,99 @@
+// maru audit: whether what is there adds up.
+
+#include "tools/audit.h"
+
+#include <nlohmann/json.hpp>
+
+#include "tools/commands.h"
+#include "tools/connect.h"
+#include "tools/output.h"
+#include "tools/progress.h"
+
+namespace maru::tools {
+
+Result<wire::AuditReply> WholeAudit(Client& client, AuditBytes bytes,
+                                    const AuditProgress& progress) {
+  constexpr int kBeginningsMax = 4;
+  wire::AuditRequest request;
+  request.verify_bytes = bytes == AuditBytes::kVerify;
+  int beginnings = 1;
+  while (true) {
+    Result<wire::AuditReply> reply = Ask<wire::AuditReply>(client, request);
+    if (reply.ok() && reply->audit == 0) return reply;
+    if (reply.ok()) {
+      if (progress) progress(reply->work_done, reply->work_in_all);
+      request.audit = reply->audit;
+      continue;
+    }
+    // Its end came with the server or the connection.
+    const bool gone = reply.status().code() == StatusCode::kNotFound && request.audit != 0;
+    if (!gone || beginnings == kBeginningsMax) return reply.status();
+    ++beginnings;
+    request.audit = 0;
+  }
+}
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr OptionRow kOptions[] = {
+    {"bytes", nullptr, "", "Check the bytes of every key against their checksum too",
+     Takes::kNothing},
+};
+
+void PrintAudit(const Json& json) {
+  constexpr const char* kStates[] = {"pages", "free",     "quarantined", "granted",
+                                     "live",  "retiring", "condemned",   "worn"};
+  std::vector<std::string> header = {"pool"};
+  header.insert(header.end(), std::begin(kStates), std::end(kStates));
+  Table table(std::move(header));
+  for (const Json& pool : json["pools"]) {
+    std::vector<std::string> row = {Printable(pool.value("name", "-"))};
+    for (const char* const state : kStates) {
+      row.push_back(std::to_string(pool.value(state, uint64_t{0})));
+    }
+    table.Add(std::move(row));
+  }
+  Print(table.ToString());
+  for (const Json& what : json["unchecked"]) {
+    PrintLine("unchecked: " + Printable(what.get<std::string>()));
+  }
+  for (const Json& what : json["offenders"]) {
+    PrintLine("broken: " + Printable(what.get<std::string>()));
+  }
+}
+
+Result<Exit> Run(const Arguments& arguments) {
+  MARU_ASSIGN_OR_RETURN(const auto client, ConnectTo(arguments, {}));
+  Progress progress(" of the pools is checked", Progress::Elsewhere::kNothing);
+  const auto reply =
+      WholeAudit(*client, arguments.Has("bytes") ? AuditBytes::kVerify : AuditBytes::kLeave,
+                 [&progress](uint64_t done, uint64_t all) { progress.ShowShare(done, all); });
+  progress.Clear();
+  if (!reply.ok()) return reply.status();
+  const Json json = Json::parse(reply->json, nullptr, false);
+  if (json.is_discarded()) return DataLoss("the server's answer is no JSON");
+  if (arguments.json()) {
+    PrintLine(json.dump(2, ' ', false, Json::error_handler_t::replace));
+    return reply->clean ? Exit::kDone : Exit::kBroken;
+  }
+  PrintAudit(json);
+  PrintLine(reply->clean ? "clean: every page is in exactly one state, index and records agree"
+                         : "NOT clean");
+  return reply->clean ? Exit::kDone : Exit::kBroken;
+}
+
+}  // namespace
+
+extern const Command kAudit = {
+    "audit",
+    "Check on a running server that every page is accounted for",
+    "Nobody waits for it: the server goes on by itself between two of its small steps, and what\n"
+    "changes meanwhile is taken in. Exit code 4 when something does not add up; the offenders are\n"
+    "named.",
+    kOptions,
+    {},
+    &Run};
+
+}  // namespace maru::tools
