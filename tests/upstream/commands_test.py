@@ -49,6 +49,17 @@ def open_reply(client):
     return (status, *texts)
 
 
+def ended(*command):
+    """A program that is expected to end at once. One that listens is stopped: exit code 0."""
+    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    for line in process.stdout:
+        if line.startswith("listening on "):
+            process.terminate()
+    error = process.communicate()[1]
+    return subprocess.CompletedProcess(command, process.returncode, None, error)
+
+
 class Program:
     """Under one of upstream's names; what it says is read from its JSON line."""
 
@@ -197,10 +208,8 @@ class Commands(unittest.TestCase):
                 (("--port", "0", "--rm-address", "nowhere:1"), 2, ("nowhere:1",)),
                 (("--port", "0", "--rm-address", "127.0.0.1:1"), 3,
                  ("127.0.0.1:1", "Connection refused"))):
-            done = subprocess.run([self.folder / "maru-server", "--rm-address", self.address,
-                                   *map(str, words)] if "--rm-address" not in words else
-                                  [self.folder / "maru-server", *words],
-                                  capture_output=True, text=True)
+            manager = () if "--rm-address" in words else ("--rm-address", self.address)
+            done = ended(self.folder / "maru-server", *manager, *words)
             self.assertEqual(done.returncode, code, (words, done.stderr))
             for word in said:
                 self.assertIn(word, done.stderr)
@@ -212,9 +221,9 @@ class Commands(unittest.TestCase):
             self.assertIn("not used", self.manager.await_line(flag))
 
     def test_other_hosts_need_a_word_of_the_resource_managers_user(self):
-        done = subprocess.run([self.folder / "maru-resource-manager", "--host", "0.0.0.0",
-                               "--port", "0", "--pool", f"file:{self.folder}/x,size=64MiB",
-                               "--socket", self.folder / "x.sock"], capture_output=True, text=True)
+        done = ended(self.folder / "maru-resource-manager", "--host", "0.0.0.0", "--port", "0",
+                     "--pool", f"file:{self.folder}/x,size=64MiB", "--socket",
+                     self.folder / "x.sock")
         self.assertEqual(done.returncode, 2)
         self.assertIn("--allow-remote", done.stderr)
         self.manager.end()
