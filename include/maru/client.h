@@ -113,7 +113,8 @@ class MARU_EXPORT Client {
   // Unavailable when no server listens (names the socket and the command that starts one);
   // FailedPrecondition when versions differ (names both and which side to upgrade), when the server
   // at a tcp:// address is on another host or not ours;
-  // PermissionDenied when the server does not admit this user, or runs as one that is not trusted.
+  // PermissionDenied when the server does not admit this user, or runs as one that is not trusted;
+  // ResourceExhausted when the process can have no more threads.
   static Result<std::unique_ptr<Client>> Connect(const ClientOptions& options);
   ~Client();  // Close()
   Client(const Client&) = delete;
@@ -151,6 +152,7 @@ class MARU_EXPORT Client {
   // Pin: false when the key is not there. Unpin: false when this client has no pin on it.
   Result<bool> Pin(std::string_view key);
   Result<bool> Unpin(std::string_view key);
+  // Of a batch all or, with an error, none.
   Result<std::vector<bool>> BatchPin(std::span<const std::string_view> keys);
   Result<std::vector<bool>> BatchUnpin(std::span<const std::string_view> keys);
 
@@ -168,7 +170,7 @@ class MARU_EXPORT Client {
     std::uint64_t reconnects = 0, pages_in_hand = 0, pages_held = 0, pages_unknown = 0;
     std::uint64_t leases = 0, pins = 0;
   };
-  Statistics statistics() const;
+  Statistics statistics() const;  // zeros in a forked child
 
   // For tools of this project: the handler inside.
   class Impl;

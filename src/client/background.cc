@@ -5,6 +5,8 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -22,30 +24,43 @@ constexpr int64_t kWaitNsMax = kNanosPerSecond;
 // parent's copy alone, since a lock in it may never be released.
 class Background {
  public:
-  void Add(BackgroundTask* task) {
+  Status Add(BackgroundTask* task) {
     std::unique_lock lock(mutex_);
+    // The thread of the tasks before is ending; it has none left, so that does not take long. Two
+    // threads at once would share what belongs to one.
+    ended_.wait(lock, [&] { return !stopping_; });
     tasks_.push_back(task);
     if (!thread_.joinable()) {
-      stopping_ = false;
-      thread_ = std::thread([this] { Run(); });
+      try {
+        thread_ = std::thread([this] { Run(); });
+      } catch (const std::system_error& error) {
+        tasks_.pop_back();
+        return ResourceExhausted(std::string("no background thread can be made: ") + error.what());
+      }
     }
+    ++changes_;
     wake_.notify_all();
+    return OkStatus();
   }
 
   void Remove(BackgroundTask* task) {
-    std::thread finished;
-    {
-      std::unique_lock lock(mutex_);
-      const auto at = std::find(tasks_.begin(), tasks_.end(), task);
-      if (at == tasks_.end()) return;
-      tasks_.erase(at);
-      idle_.wait(lock, [&] { return running_ != task; });
-      if (!tasks_.empty()) return;
-      stopping_ = true;
-      wake_.notify_all();
-      finished = std::move(thread_);
-    }
-    if (finished.joinable()) finished.join();
+    std::unique_lock lock(mutex_);
+    const auto at = std::find(tasks_.begin(), tasks_.end(), task);
+    if (at == tasks_.end()) return;
+    tasks_.erase(at);
+    ++changes_;  // those behind it have moved up: none of them is passed over
+    idle_.wait(lock, [&] { return running_ != task; });
+    // The last one out ends the thread; a task that is still running is removed after this one.
+    // That of a task removed at the same time may have done so already.
+    if (!tasks_.empty() || running_ != nullptr || !thread_.joinable()) return;
+    stopping_ = true;
+    wake_.notify_all();
+    std::thread finished = std::move(thread_);
+    lock.unlock();
+    finished.join();
+    lock.lock();
+    stopping_ = false;
+    ended_.notify_all();
   }
 
  private:
@@ -54,6 +69,7 @@ class Background {
     os::NameThisThread("maru");
     std::unique_lock lock(mutex_);
     while (!stopping_) {
+      const uint64_t seen = changes_;
       const int64_t now = os::RealClock().Now();
       int64_t next = now + kWaitNsMax;
       // By position, since tasks may come and go while one of them runs.
@@ -66,17 +82,19 @@ class Background {
         idle_.notify_all();
         if (wanted != 0) next = std::min(next, std::max(wanted, now + kNanosPerMilli));
       }
-      if (stopping_) break;
-      wake_.wait_for(lock, std::chrono::nanoseconds(next - now));
+      wake_.wait_for(lock, std::chrono::nanoseconds(next - now),
+                     [&] { return stopping_ || changes_ != seen; });
     }
   }
 
   std::mutex mutex_;
-  std::condition_variable wake_, idle_;
+  std::condition_variable wake_, idle_, ended_;
   std::vector<BackgroundTask*> tasks_;
+  uint64_t changes_ = 0;  // of tasks_
   BackgroundTask* running_ = nullptr;
+  // From the last task's removal until the thread has ended: no task is added meanwhile.
   bool stopping_ = false;
-  std::thread thread_;
+  std::thread thread_;  // joinable while there is one that is to go on
 };
 
 class Instance final : private ForkAware {
@@ -106,7 +124,7 @@ class Instance final : private ForkAware {
 
 }  // namespace
 
-void AddBackgroundTask(BackgroundTask* task) { Instance::Get().Current()->Add(task); }
+Status AddBackgroundTask(BackgroundTask* task) { return Instance::Get().Current()->Add(task); }
 void RemoveBackgroundTask(BackgroundTask* task) { Instance::Get().Current()->Remove(task); }
 
 }  // namespace maru::client

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "maru/status.h"
+
 namespace maru::client {
 
 class BackgroundTask {
@@ -16,8 +18,9 @@ class BackgroundTask {
   ~BackgroundTask() = default;
 };
 
-// Starts the thread with the first task.
-void AddBackgroundTask(BackgroundTask* task);
+// Starts the thread with the first task. ResourceExhausted: the process can have no more threads;
+// the task is not added then.
+Status AddBackgroundTask(BackgroundTask* task);
 // After it the task is not called any more; waits for a call that is under way.
 void RemoveBackgroundTask(BackgroundTask* task);
 

@@ -101,8 +101,7 @@ Client::Impl::~Impl() { Close(); }
 
 Status Client::Impl::Connect() {
   MARU_RETURN_IF_ERROR(handler_->Connect());
-  AddBackgroundTask(this);
-  return OkStatus();
+  return AddBackgroundTask(this);
 }
 
 void Client::Impl::Close() {

@@ -69,23 +69,10 @@ Result<bool> Handler::Pin(std::string_view key) { return impl_->Pin(key); }
 Result<bool> Handler::Unpin(std::string_view key) { return impl_->Unpin(key); }
 
 Result<std::vector<bool>> Handler::BatchPin(std::span<const std::string_view> keys) {
-  std::vector<bool> pinned;
-  pinned.reserve(keys.size());
-  for (std::string_view key : keys) {
-    MARU_ASSIGN_OR_RETURN(const bool one, impl_->Pin(key));
-    pinned.push_back(one);
-  }
-  return pinned;
+  return impl_->BatchPin(keys);
 }
-
 Result<std::vector<bool>> Handler::BatchUnpin(std::span<const std::string_view> keys) {
-  std::vector<bool> unpinned;
-  unpinned.reserve(keys.size());
-  for (std::string_view key : keys) {
-    MARU_ASSIGN_OR_RETURN(const bool one, impl_->Unpin(key));
-    unpinned.push_back(one);
-  }
-  return unpinned;
+  return impl_->BatchUnpin(keys);
 }
 
 Result<wire::DeleteOutcome> Handler::Delete(std::string_view key) {
@@ -115,6 +102,8 @@ Handler::Counters Handler::Impl::counters() const {
     return counter.load(std::memory_order_relaxed);
   };
   Counters all;
+  // Another thread of the parent may have held the locks below when this process was forked.
+  if (phase_.load(std::memory_order_relaxed) == Phase::kInert) return all;
   all.allocs = read(counts_.allocs);
   all.alloc_messages = read(counts_.alloc_messages);
   all.stores = read(counts_.stores);

@@ -156,7 +156,9 @@ class Handler {
   Result<uint64_t> MatchPrefix(std::span<const std::string_view> keys);
   Result<bool> Pin(std::string_view key);
   Result<bool> Unpin(std::string_view key);
+  // An error changes nothing: what was pinned before it is unpinned again.
   Result<std::vector<bool>> BatchPin(std::span<const std::string_view> keys);
+  // An error changes nothing: all keys are found before the first is unpinned.
   Result<std::vector<bool>> BatchUnpin(std::span<const std::string_view> keys);
   Result<wire::DeleteOutcome> Delete(std::string_view key);
   Result<std::vector<wire::DeleteOutcome>> BatchDelete(std::span<const std::string_view> keys);
@@ -175,7 +177,7 @@ class Handler {
              settled_live = 0, settled_gone = 0, free_in_hand = 0, held = 0, unknown = 0,
              leases = 0, pins = 0;
   };
-  Counters counters() const;
+  Counters counters() const;  // zeros in a forked child
   uint64_t epoch_changes() const;
 
   void MakeInert();  // in a forked child

@@ -46,9 +46,13 @@ class Handler::Impl {
   Result<bool> Exists(std::string_view key);
   Result<std::vector<bool>> BatchExists(std::span<const std::string_view> keys);
   Result<uint64_t> MatchPrefix(std::span<const std::string_view> keys);
+  Result<std::vector<wire::DeleteOutcome>> BatchDelete(std::span<const std::string_view> keys);
+
+  // pins.cc
   Result<bool> Pin(std::string_view key);
   Result<bool> Unpin(std::string_view key);
-  Result<std::vector<wire::DeleteOutcome>> BatchDelete(std::span<const std::string_view> keys);
+  Result<std::vector<bool>> BatchPin(std::span<const std::string_view> keys);
+  Result<std::vector<bool>> BatchUnpin(std::span<const std::string_view> keys);
 
   Counters counters() const;
   uint64_t epoch_changes() const { return epoch_changes_.load(std::memory_order_relaxed); }
@@ -164,6 +168,12 @@ class Handler::Impl {
                          std::vector<catalogue::KeyRef>* keys);
   void FindGroup(const Session& session, std::span<const catalogue::KeyRef> keys,
                  std::span<Place> places) const;
+
+  // --- pins.cc
+  // Where a pin of the key would be: no message unless the catalogue keeps changing.
+  Result<Place> FindPinned(const Session& session, const catalogue::KeyRef& key);
+  // False: this client has no pin there.
+  static bool UnpinAt(const Session& session, const Place& place);
 
   const HandlerOptions options_;
   Link* const link_;

@@ -1,5 +1,5 @@
-// Lookups, leases and pins: read from the catalogue, and from the server only where the catalogue
-// says RETIRING or kept changing.
+// Lookups and leases: read from the catalogue, and from the server only where the catalogue says
+// RETIRING or kept changing.
 
 #include <algorithm>
 #include <string>
@@ -306,38 +306,6 @@ Result<uint64_t> Handler::Impl::MatchPrefix(std::span<const std::string_view> te
   }
   MARU_RETURN_IF_ERROR(CheckUsable());
   return texts.size();
-}
-
-Result<bool> Handler::Impl::Pin(std::string_view key) {
-  MARU_RETURN_IF_ERROR(CheckUsable());
-  MARU_RETURN_IF_ERROR(catalogue::CheckKey(key));
-  const auto current = session();
-  if (current == nullptr) return Unavailable("the handler is closed");
-  MARU_ASSIGN_OR_RETURN(
-      const Place place,
-      Hold(*current, catalogue::MakeKeyRef(current->name_space, key), Want::kPin));
-  if (place.verdict == FindVerdict::kMiss) return false;
-  Touch(*current, place);
-  return true;
-}
-
-Result<bool> Handler::Impl::Unpin(std::string_view key) {
-  MARU_RETURN_IF_ERROR(CheckUsable());
-  MARU_RETURN_IF_ERROR(catalogue::CheckKey(key));
-  const auto current = session();
-  if (current == nullptr) return Unavailable("the handler is closed");
-  // A pinned key is LIVE or RETIRING in the life that was pinned, so its place needs no answer.
-  const Place place = FindIn(*current, catalogue::MakeKeyRef(current->name_space, key));
-  if (place.verdict == FindVerdict::kMiss) return false;
-  if (place.verdict == FindVerdict::kAskServer) {
-    MARU_ASSIGN_OR_RETURN(const Place asked,
-                          AskFind(*current, catalogue::MakeKeyRef(current->name_space, key)));
-    if (asked.verdict == FindVerdict::kMiss) return false;
-    return current->pools[asked.pool].mapped->leases().Unpin(asked.found.record,
-                                                             asked.found.generation);
-  }
-  return current->pools[place.pool].mapped->leases().Unpin(place.found.record,
-                                                           place.found.generation);
 }
 
 Result<std::vector<wire::DeleteOutcome>> Handler::Impl::BatchDelete(

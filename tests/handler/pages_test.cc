@@ -246,5 +246,17 @@ TEST(Hand, KeepsToItsBytes) {
   ExpectNothingLost(host, {&one});
 }
 
+TEST_F(PagesTest, ABatchWithAKeyThatIsTooLongPinsAndUnpinsNothing) {
+  ASSERT_TRUE(Put(one, "key").value());
+  const std::string over(70'000, 'k');
+  const std::string_view keys[] = {"key", over};
+  EXPECT_CODE(one->BatchPin(keys), kInvalidArgument);
+  EXPECT_EQ(one.counters().pins, 0u);
+  ASSERT_TRUE(one->Pin("key").value());
+  EXPECT_CODE(one->BatchUnpin(keys), kInvalidArgument);
+  EXPECT_EQ(one.counters().pins, 1u);
+  EXPECT_TRUE(one->Unpin("key").value());
+}
+
 }  // namespace
 }  // namespace maru::handler

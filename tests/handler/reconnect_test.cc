@@ -163,6 +163,21 @@ TEST_F(ReconnectTest, AKeyThatADeadServerLeftRetiringIsThereAgainAfterItsRestart
   EXPECT_EQ(Get(one, "key"), "key");
 }
 
+TEST_F(ReconnectTest, OfABatchOfPinsThatFailsNoneIsLeft) {
+  ASSERT_TRUE(Put(one, "before").value());
+  ASSERT_TRUE(Put(one, "dying").value());
+  ASSERT_TRUE(one->Pin("before").value());
+  KillWhileDeleting("dying");
+  one.link.Probe();
+  const std::string_view keys[] = {"before", "missing", "dying"};
+  EXPECT_CODE(one->BatchPin(keys), kUnavailable);
+  EXPECT_EQ(one.counters().pins, 1u);
+  host.Start();
+  EXPECT_EQ(one->BatchPin(keys).value(), (std::vector<bool>{true, false, true}));
+  EXPECT_EQ(one->BatchUnpin(keys).value(), (std::vector<bool>{true, false, true}));
+  EXPECT_EQ(one->BatchUnpin(keys).value(), (std::vector<bool>{true, false, false}));
+}
+
 // Leases beyond the first block: the server's count of blocks and the client's must not part, or
 // the server does not scan the client's last one.
 struct ManyLeases : testing::Test {
