@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/check.h"
 #include "os/errno_status.h"
 #include "tools/command.h"
 #include "tools/config.h"
@@ -181,6 +182,10 @@ int Main(int argc, char** argv) {
 }  // namespace maru::tools
 
 int main(int argc, char** argv) {
+  // Standard error is ours here: the client library leaves a handler that there is in its place.
+  maru::SetCheckHandler([](const maru::CheckFailure& failure) {
+    std::fprintf(stderr, "%s\n", failure.ToString().c_str());
+  });
   std::vector<char*> words = maru::tools::WordsOf(argc, argv);
   return maru::tools::Main(static_cast<int>(words.size()), words.data());
 }

@@ -16,7 +16,8 @@
 // releasing does nothing, bytes of a view stay readable and are as safe as the parent's lease.
 //
 // The library never prints, exits or aborts because of what others wrote; it logs through the sink
-// of maru/log.h.
+// of maru/log.h. A broken promise of its own, and value() of a Result that is an error, end the
+// process after a line to that sink.
 
 #include <cstddef>
 #include <cstdint>
@@ -55,7 +56,15 @@ struct ClientOptions {
 
 class Client;
 
+// Where a page lies: the region, and which of its pages. What is passed around where a Page cannot
+// be, as in upstream's adapters.
+struct PageAddress {
+  std::uint32_t region_id = 0, page_index = 0;
+};
+
 // A page granted to this client, for writing. The destructor gives it back unless it was stored.
+// While it lives its bytes may be written and are nobody else's: also after Close() of the client
+// or when the server has begun anew with it, where the page can only not be stored any more.
 class MARU_EXPORT Page {
  public:
   Page();
@@ -68,6 +77,7 @@ class MARU_EXPORT Page {
   std::span<std::byte> bytes() const { return {data_, size_bytes_}; }
   std::uint32_t region_id() const { return region_id_; }
   std::uint32_t page_index() const { return page_index_; }
+  PageAddress address() const { return {region_id_, page_index_}; }
   explicit operator bool() const { return data_ != nullptr; }
 
  private:
@@ -120,7 +130,8 @@ class MARU_EXPORT Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  // Gives back what is in hand. Views stay valid.
+  // Gives back what is in hand. Views and pages of the application stay valid; until the last of
+  // them is gone the server lists the client.
   void Close();
   bool connected() const;
 
@@ -132,9 +143,19 @@ class MARU_EXPORT Client {
   // length_bytes are stored; 0: as many as were asked of Alloc. One message.
   // Copies to the page by a device must have completed.
   Result<bool> Store(std::string_view key, Page&& page, std::uint64_t length_bytes = 0);
+  // The page that this client last had at that address, in that life.
+  Result<bool> Store(std::string_view key, const PageAddress& page, std::uint64_t length_bytes);
   // Consumes all pages unless the status is an error. One answer for each key, in order.
   Result<std::vector<bool>> BatchStore(std::span<const std::string_view> keys,
                                        std::span<Page> pages);
+  // Gives a page back before its destructor does. Consumed unless the status is an error:
+  // FailedPrecondition when its life was over (stored or freed by its address, or the server has
+  // begun anew with this client) and nothing is changed.
+  Status Free(Page&& page);
+  // The page that this client last had at that address: its Page must not be written to any more.
+  // One that was stored: its key is deleted, unless that is pinned (FailedPrecondition). Once more
+  // is FailedPrecondition, a page that was never this client's NotFound.
+  Status Free(const PageAddress& page);
   // Alloc, copy, Store.
   Result<bool> Put(std::string_view key, std::span<const std::byte> bytes);
 
@@ -160,7 +181,7 @@ class MARU_EXPORT Client {
   Result<Deleted> Delete(std::string_view key);
   Result<std::vector<Deleted>> BatchDelete(std::span<const std::string_view> keys);
 
-  // One round trip.
+  // Whether the server answers: one round trip.
   Status Ping();
 
   struct Statistics {

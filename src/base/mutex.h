@@ -3,6 +3,7 @@
 // Locks that clang's thread-safety analysis understands (https://clang.llvm.org/docs/
 // ThreadSafetyAnalysis.html). They are this process's own: no lock of ours lies in shared memory.
 
+#include <condition_variable>
 #include <mutex>
 #include <shared_mutex>
 
@@ -24,8 +25,10 @@ class MARU_TSA(capability("mutex")) Mutex {
  public:
   void Lock() MARU_TSA(acquire_capability()) { mutex_.lock(); }
   void Unlock() MARU_TSA(release_capability()) { mutex_.unlock(); }
+  bool TryLock() MARU_TSA(try_acquire_capability(true)) { return mutex_.try_lock(); }
 
  private:
+  friend class CondVar;
   std::mutex mutex_;
 };
 
@@ -34,12 +37,42 @@ class MARU_TSA(scoped_lockable) MutexLock {
   explicit MutexLock(Mutex& mutex) MARU_TSA(acquire_capability(mutex)) : mutex_(mutex) {
     mutex_.Lock();
   }
+  // Of one that is held already.
+  MutexLock(Mutex& mutex, std::adopt_lock_t) MARU_TSA(requires_capability(mutex)) : mutex_(mutex) {}
   ~MutexLock() MARU_TSA(release_capability()) { mutex_.Unlock(); }
   MutexLock(const MutexLock&) = delete;
   MutexLock& operator=(const MutexLock&) = delete;
 
  private:
   Mutex& mutex_;
+};
+
+// Lets go of a held mutex while it lives.
+class MARU_TSA(scoped_lockable) MutexUnlock {
+ public:
+  explicit MutexUnlock(Mutex& mutex) MARU_TSA(release_capability(mutex)) : mutex_(mutex) {
+    mutex_.Unlock();
+  }
+  ~MutexUnlock() MARU_TSA(release_capability()) { mutex_.Lock(); }
+  MutexUnlock(const MutexUnlock&) = delete;
+  MutexUnlock& operator=(const MutexUnlock&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
+class CondVar {
+ public:
+  // Lets go of the mutex while it waits. Returns when it likes to: ask what was waited for.
+  void Wait(Mutex& mutex) MARU_REQUIRES(mutex) {
+    std::unique_lock lock(mutex.mutex_, std::adopt_lock);
+    waiting_.wait(lock);
+    lock.release();
+  }
+  void NotifyAll() { waiting_.notify_all(); }
+
+ private:
+  std::condition_variable waiting_;
 };
 
 class MARU_TSA(capability("shared_mutex")) SharedMutex {

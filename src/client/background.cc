@@ -122,6 +122,9 @@ class Instance final : private ForkAware {
   const ForkRegistration fork_registration_{this};
 };
 
+// Made when the library is loaded, as the list of what forks concern is.
+[[maybe_unused]] const Instance& at_load = Instance::Get();
+
 }  // namespace
 
 Status AddBackgroundTask(BackgroundTask* task) { return Instance::Get().Current()->Add(task); }

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/check.h"
+#include "base/log.h"
 #include "client/client_impl.h"
 #include "client/defaults.h"
 #include "os/clock.h"
@@ -32,7 +34,23 @@ handler::HandlerOptions HandlerOptionsOf(const ClientOptions& options) {
   inner.page_bytes = options.page_bytes;
   inner.budget_bytes = options.budget_bytes;
   inner.hand_bytes_max = options.hand_bytes_max;
+  inner.turn_wait_ns_max = uint64_t{options.timeout_ms} * kNanosPerMilli;
   return inner;
+}
+
+}  // namespace
+
+namespace {
+
+// The process is somebody else's: nothing is written to its standard error. A handler that is there
+// already (a tool's, a simulator's) stays.
+void LogFailedChecks() {
+  [[maybe_unused]] static const bool once = [] {
+    const CheckHandler former =
+        SetCheckHandler([](const CheckFailure& failure) { LogError(failure.ToString()); });
+    if (former != nullptr) SetCheckHandler(former);
+    return true;
+  }();
 }
 
 }  // namespace
@@ -63,8 +81,10 @@ Page& Page::operator=(Page&& other) noexcept {
 
 Page::~Page() {
   if (rep_ == nullptr) return;
-  // A page whose client is closed or gone went back with it.
-  if (const auto handler = rep_->handler.lock()) handler->Free(rep_->handle).ok();
+  // A page whose client is closed or gone goes back with the mapping that its handle keeps.
+  if (const auto handler = rep_->handler.lock()) {
+    handler->Free(rep_->handle, handler::Handler::IfStored::kIsOver).ok();
+  }
 }
 
 struct View::Rep {
@@ -106,13 +126,20 @@ Status Client::Impl::Connect() {
 
 void Client::Impl::Close() {
   RemoveBackgroundTask(this);
-  handler_->Close();
+  // A Page that the application still has stays its own until it is destroyed.
+  handler_->Close(handler::Handler::HeldPages::kKeepForTheirHandles);
 }
 
 Client::Client(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Client::~Client() = default;
+
+Client::~Client() {
+  if (!impl_->inert()) return;
+  // What another thread of the parent was changing at the fork may be half changed in the child.
+  [[maybe_unused]] const Impl* const left_as_it_is = impl_.release();
+}
 
 Result<std::unique_ptr<Client>> Client::Connect(const ClientOptions& options) {
+  LogFailedChecks();
   MARU_RETURN_IF_ERROR(client::CheckOptions(options));
   MARU_ASSIGN_OR_RETURN(const auto server_user, client::TrustedServerUser(options));
   MARU_ASSIGN_OR_RETURN(client::ServerAddress server,
@@ -145,6 +172,28 @@ Result<bool> Client::Store(std::string_view key, Page&& page, std::uint64_t leng
   const Page consumed(std::move(page));
   consumed.rep_->handler.reset();
   return stored;
+}
+
+Result<bool> Client::Store(std::string_view key, const PageAddress& page,
+                           std::uint64_t length_bytes) {
+  MARU_ASSIGN_OR_RETURN(const handler::PageHandle handle,
+                        impl_->handler().FromAddress(page.region_id, page.page_index));
+  return impl_->handler().Store(key, handle, length_bytes);
+}
+
+Status Client::Free(Page&& page) {
+  if (!page) return InvalidArgument("free of an empty page: it was stored, freed or moved before");
+  MARU_RETURN_IF_ERROR(
+      impl_->handler().Free(page.rep_->handle, handler::Handler::IfStored::kIsOver));
+  const Page consumed(std::move(page));
+  consumed.rep_->handler.reset();
+  return OkStatus();
+}
+
+Status Client::Free(const PageAddress& page) {
+  MARU_ASSIGN_OR_RETURN(const handler::PageHandle handle,
+                        impl_->handler().FromAddress(page.region_id, page.page_index));
+  return impl_->handler().Free(handle);
 }
 
 Result<std::vector<bool>> Client::BatchStore(std::span<const std::string_view> keys,

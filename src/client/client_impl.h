@@ -25,13 +25,18 @@ class Client::Impl final : private client::ForkAware, private client::Background
   Status Connect();
   void Close();
   static View Wrap(handler::View view);
+  bool inert() const { return inert_; }
 
  private:
-  void InForkedChild() override { handler_->MakeInert(); }
+  void InForkedChild() override {
+    inert_ = true;
+    handler_->MakeInert();
+  }
   uint64_t Tick() override { return handler_->Tick(); }
 
   client::SocketLink link_;
   std::shared_ptr<handler::Handler> handler_;
+  bool inert_ = false;  // written while the child has one thread
   const client::ForkRegistration fork_registration_{this};
 };
 

@@ -16,6 +16,8 @@ class ForkList {
     return *list;
   }
 
+  Mutex& mutex() { return mutex_; }
+
   void Add(ForkRegistration* object) {
     MutexLock lock(mutex_);
     object->next_ = first_;
@@ -49,6 +51,15 @@ class ForkList {
   Mutex mutex_;
   ForkRegistration* first_ MARU_GUARDED_BY(mutex_) = nullptr;
 };
+
+namespace {
+// Made when the library is loaded: a fork while another thread makes it would leave it half made in
+// the child.
+[[maybe_unused]] const ForkList& at_load = ForkList::Get();
+}  // namespace
+
+ForkPause::ForkPause() MARU_TSA(no_thread_safety_analysis) { ForkList::Get().mutex().Lock(); }
+ForkPause::~ForkPause() MARU_TSA(no_thread_safety_analysis) { ForkList::Get().mutex().Unlock(); }
 
 ForkRegistration::ForkRegistration(ForkAware* object) : object_(object) {
   ForkList::Get().Add(this);

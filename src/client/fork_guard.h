@@ -14,6 +14,16 @@ class ForkAware {
   ~ForkAware() = default;
 };
 
+// While one lives no fork divides what is done; threads that fork wait meanwhile, so nothing that
+// waits is done under it. REQUIRES: no ForkRegistration is made or destroyed under it.
+class ForkPause {
+ public:
+  ForkPause();
+  ~ForkPause();
+  ForkPause(const ForkPause&) = delete;
+  ForkPause& operator=(const ForkPause&) = delete;
+};
+
 // The last member of who registers: he is whole before it and still whole after it.
 class ForkRegistration {
  public:

@@ -11,20 +11,24 @@
 
 namespace maru::client {
 
-OsPool::OsPool(const wire::AttachedPool& attached, os::File read_write, os::UniqueFd lock,
-               os::Mapping whole)
+OsPool::OsPool(const wire::AttachedPool& attached, os::File read_write, os::Mapping whole)
     : uuid_(attached.uuid),
       checksums_((attached.flags & layout::kFlagChecksums) != 0),
       read_write_(std::move(read_write)),
-      lock_(std::move(lock)),
       whole_(std::move(whole)),
       view_(whole_.data(), whole_.size()) {}
 
 OsPool::~OsPool() = default;
 
+void OsPool::DeleteUnlessInert(OsPool* pool) {
+  if (!pool->inert_) delete pool;
+}
+
 Result<std::shared_ptr<OsPool>> OsPool::Map(const wire::AttachedPool& attached,
-                                            Descriptors descriptors) {
-  const os::File readable(std::move(descriptors.read_only), "pool");
+                                            UnsharedFds* descriptors, size_t first) {
+  // Through these two a child could hold no lock.
+  const os::File readable(descriptors->Release(first), "pool");
+  os::File writable(descriptors->Release(first + 1), "pool");
   MARU_ASSIGN_OR_RETURN(os::Mapping whole, os::Mapping::MapWhole(readable, {}));
   layout::Superblock block;
   MARU_RETURN_IF_ERROR(layout::ValidateSuperblock(whole.bytes(), whole.size(), &block));
@@ -35,9 +39,9 @@ Result<std::shared_ptr<OsPool>> OsPool::Map(const wire::AttachedPool& attached,
     return DataLoss("the server's answer names " + std::to_string(attached.lease_blocks.size()) +
                     " lease blocks; a client has 2 at least");
   }
-  std::shared_ptr<OsPool> pool(new OsPool(attached,
-                                          os::File(std::move(descriptors.read_write), "pool"),
-                                          std::move(descriptors.lock), std::move(whole)));
+  std::shared_ptr<OsPool> pool(new OsPool(attached, std::move(writable), std::move(whole)),
+                               &DeleteUnlessInert);
+  pool->lock_.TakeFrom(descriptors, first + 2);
   MARU_ASSIGN_OR_RETURN(std::byte* const header, pool->MapBlock(attached.lease_blocks.front()));
   std::vector<layout::LeaseSlots*> slots;
   for (size_t i = 1; i < attached.lease_blocks.size(); ++i) {
@@ -84,6 +88,10 @@ Result<std::byte*> OsPool::MapBlock(uint64_t offset_bytes) {
                                                               layout::kLeaseBlockBytes, options));
   std::byte* const data = mapping.data();
   MutexLock lock(blocks_mutex_);
+  if (!block_offsets_.insert(offset_bytes).second) {
+    return DataLoss("the server names the lease block at " + std::to_string(offset_bytes) +
+                    " twice");
+  }
   blocks_.push_back(std::move(mapping));
   return data;
 }
@@ -142,9 +150,8 @@ Result<std::byte*> OsPool::Writable(uint64_t offset_bytes, uint64_t length_bytes
 }
 
 void OsPool::InForkedChild() {
+  inert_ = true;
   if (leases_ != nullptr) leases_->MakeInert();
-  // The child's copy of the descriptor would keep the parent's lock when the parent is dead.
-  lock_.Reset();
 }
 
 }  // namespace maru::client

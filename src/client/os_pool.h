@@ -9,15 +9,16 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <vector>
 
 #include "base/mutex.h"
 #include "client/fork_guard.h"
+#include "client/unshared_fds.h"
 #include "handler/handler.h"
 #include "os/file.h"
 #include "os/mapping.h"
-#include "os/unique_fd.h"
 
 namespace maru::client {
 
@@ -26,14 +27,13 @@ class OsPool final : public handler::MappedPool, private ForkAware {
   // What is faulted in when the pool is mapped: a quarter of a second where pages are small.
   static constexpr uint64_t kFaultInBytesMax = uint64_t{4} << 30;
 
-  struct Descriptors {
-    os::UniqueFd read_only, read_write, lock;
-  };
-  // DataLoss names what does not fit: a superblock that is none, another uuid than the answer's,
-  // lease blocks out of bounds.
+  // As they come with an attach answer, three for each pool: to map read-only, to map read-write,
+  // and the one that holds the lock.
+  static constexpr size_t kDescriptors = 3;
+  // Takes over the three from FIRST on. DataLoss names what does not fit: a superblock that is
+  // none, another uuid than the answer's, lease blocks out of bounds or named twice.
   static Result<std::shared_ptr<OsPool>> Map(const wire::AttachedPool& attached,
-                                             Descriptors descriptors);
-  ~OsPool() override;
+                                             UnsharedFds* descriptors, size_t first);
 
   const catalogue::PoolView& view() const override { return view_; }
   const layout::Uuid& uuid() const override { return uuid_; }
@@ -43,8 +43,11 @@ class OsPool final : public handler::MappedPool, private ForkAware {
   Status AddLeaseBlocks(std::span<const uint64_t> offsets) override;
 
  private:
-  OsPool(const wire::AttachedPool& attached, os::File read_write, os::UniqueFd lock,
-         os::Mapping whole);
+  OsPool(const wire::AttachedPool& attached, os::File read_write, os::Mapping whole);
+  ~OsPool() override;
+  // What another thread of the parent was changing when a child was forked may be half changed in
+  // the child: there nothing of it is taken apart.
+  static void DeleteUnlessInert(OsPool* pool);
   Result<std::byte*> MapBlock(uint64_t offset_bytes);
   // So that look-ups meet no page faults: what the catalogue has by now.
   void FaultInCatalogue() const;
@@ -56,7 +59,7 @@ class OsPool final : public handler::MappedPool, private ForkAware {
   const layout::Uuid uuid_;
   const bool checksums_;
   const os::File read_write_;
-  os::UniqueFd lock_;
+  UnsharedFds lock_;
   const os::Mapping whole_;
   const catalogue::PoolView view_;
 
@@ -65,8 +68,10 @@ class OsPool final : public handler::MappedPool, private ForkAware {
   // Mappings that a longer one replaced: pages in the application's hands may lie in them.
   std::vector<os::Mapping> retired_ MARU_GUARDED_BY(regions_mutex_);
   Mutex blocks_mutex_;
+  std::set<uint64_t> block_offsets_ MARU_GUARDED_BY(blocks_mutex_);
   std::vector<os::Mapping> blocks_ MARU_GUARDED_BY(blocks_mutex_);
   std::unique_ptr<catalogue::Leases> leases_;  // goes before the blocks
+  bool inert_ = false;                         // written while the child has one thread
   const ForkRegistration fork_registration_{this};
 };
 

@@ -10,10 +10,6 @@
 
 namespace maru::client {
 
-namespace {
-constexpr size_t kDescriptorsPerPool = 3;
-}  // namespace
-
 SocketLink::SocketLink(ServerAddress server, std::optional<uint32_t> server_user,
                        uint32_t timeout_ms)
     : server_(std::move(server)),
@@ -21,6 +17,8 @@ SocketLink::SocketLink(ServerAddress server, std::optional<uint32_t> server_user
       timeout_ms_(timeout_ms),
       outgoing_(layout::kFrameBytesMax),
       incoming_(layout::kFrameBytesMax) {}
+
+SocketLink::~SocketLink() { Disconnect(); }
 
 Status SocketLink::Lost(Status status) {
   Disconnect();
@@ -41,6 +39,7 @@ Status SocketLink::ByTheServer(const Status& status) const {
 
 void SocketLink::Disconnect() {
   connected_.store(false, std::memory_order_relaxed);
+  const ForkPause pause;
   socket_.Close();
 }
 
@@ -49,7 +48,22 @@ void SocketLink::Close() {
   Disconnect();
 }
 
-Status SocketLink::RoundTrip(const wire::Request& request, std::vector<os::UniqueFd>* descriptors,
+Result<size_t> SocketLink::ReceiveWith(UnsharedFds* descriptors) {
+  os::Received received{os::IoOutcome::kWouldBlock, 0};
+  while (received.outcome == os::IoOutcome::kWouldBlock) {
+    // Waited for first, so that no fork waits for the server.
+    MARU_RETURN_IF_ERROR(socket_.AwaitMessage());
+    MARU_ASSIGN_OR_RETURN(received, descriptors->FillBy([this](std::vector<os::UniqueFd>* fds) {
+      return socket_.TryReceive(incoming_, fds);
+    }));
+  }
+  if (received.outcome == os::IoOutcome::kClosed) {
+    return Unavailable("the server has closed the connection");
+  }
+  return received.size_bytes;
+}
+
+Status SocketLink::RoundTrip(const wire::Request& request, UnsharedFds* descriptors,
                              Status* server_status, wire::Reply* reply, Sent* sent) {
   *sent = Sent::kNo;
   const RequestNumber number(next_request_++);
@@ -58,7 +72,8 @@ Status SocketLink::RoundTrip(const wire::Request& request, std::vector<os::Uniqu
   Status written = socket_.Send({outgoing_.data(), bytes});
   if (!written.ok()) return Lost(ByTheServer(written));
   *sent = Sent::kMaybe;
-  const Result<size_t> size = socket_.Receive(incoming_, descriptors);
+  const Result<size_t> size =
+      descriptors == nullptr ? socket_.Receive(incoming_) : ReceiveWith(descriptors);
   if (!size.ok()) return Lost(ByTheServer(size.status()));
   layout::FrameHeader header;
   Status decoded = decoder_.DecodeReply({incoming_.data(), *size}, &header, server_status, reply);
@@ -102,12 +117,12 @@ Status SocketLink::Connect(const wire::AttachRequest& request, wire::AttachReply
     socket_path_ = socket;
     passed_over = Reach();
     if (passed_over.ok()) {
-      std::vector<os::UniqueFd> descriptors;
+      UnsharedFds descriptors;
       // What a server answers is the answer, whichever socket leads to it.
       MARU_RETURN_IF_ERROR(Attach(request, reply, &descriptors));
       passed_over = CheckPool(*reply);
       if (passed_over.ok()) {
-        Status adopted = Adopt(*reply, std::move(descriptors));
+        Status adopted = Adopt(*reply, &descriptors);
         if (!adopted.ok()) return Lost(std::move(adopted));
         connected_.store(true, std::memory_order_relaxed);
         TellRoad(reasons);
@@ -123,22 +138,24 @@ Status SocketLink::Connect(const wire::AttachRequest& request, wire::AttachReply
 
 Status SocketLink::Reach() {
   MARU_ASSIGN_OR_RETURN(const os::UnixAddress address, os::UnixAddress::Parse(socket_path_));
-  Result<os::SeqpacketSocket> socket =
-      os::SeqpacketSocket::Connect(address, static_cast<int32_t>(timeout_ms_));
-  if (!socket.ok()) {
-    if (socket.status().code() != StatusCode::kUnavailable) return socket.status();
+  {
+    const ForkPause pause;
+    MARU_ASSIGN_OR_RETURN(socket_, os::SeqpacketSocket::Make());
+  }
+  Status reached = socket_.ConnectTo(address, static_cast<int32_t>(timeout_ms_));
+  if (!reached.ok()) {
+    if (reached.code() != StatusCode::kUnavailable) return reached;
     const bool named = !server_.socket.empty();
     return Unavailable("no server listens on " + socket_path_ +
                        (named ? ": start one with `maru serve`, or name its socket" : ""));
   }
-  socket_ = std::move(*socket);
   MARU_RETURN_IF_ERROR(CheckServer());
   MARU_RETURN_IF_ERROR(socket_.SetTimeout(static_cast<int32_t>(timeout_ms_)));
   return socket_.SetBufferBytes(2 * layout::kFrameBytesMax);
 }
 
 Status SocketLink::Attach(const wire::AttachRequest& request, wire::AttachReply* reply,
-                          std::vector<os::UniqueFd>* descriptors) {
+                          UnsharedFds* descriptors) {
   epoch_ = 0;
   Status refused;
   wire::Reply answer;
@@ -190,23 +207,21 @@ Status SocketLink::CheckServer() const {
       "MARU_SERVER_USER or ClientOptions::server_user names");
 }
 
-Status SocketLink::Adopt(const wire::AttachReply& reply, std::vector<os::UniqueFd> descriptors) {
+Status SocketLink::Adopt(const wire::AttachReply& reply, UnsharedFds* descriptors) {
   if (reply.same_client) {
-    if (pools_.size() == reply.pools.size() && descriptors.empty()) return OkStatus();
-    return DataLoss("the server goes on with this client, but with other pools");
+    // Whether they are what the answer names is for the handler to judge, who has the client.
+    if (descriptors->size() == 0) return OkStatus();
+    return DataLoss("the answer to attach has " + std::to_string(descriptors->size()) +
+                    " descriptors for a client that has them");
   }
-  if (descriptors.size() != reply.pools.size() * kDescriptorsPerPool) {
-    return DataLoss("the answer to attach has " + std::to_string(descriptors.size()) +
+  if (descriptors->size() != reply.pools.size() * OsPool::kDescriptors) {
+    return DataLoss("the answer to attach has " + std::to_string(descriptors->size()) +
                     " descriptors for " + std::to_string(reply.pools.size()) + " pools");
   }
   std::vector<std::shared_ptr<handler::MappedPool>> mapped;
   for (size_t i = 0; i < reply.pools.size(); ++i) {
-    OsPool::Descriptors three;
-    three.read_only = std::move(descriptors[i * kDescriptorsPerPool]);
-    three.read_write = std::move(descriptors[i * kDescriptorsPerPool + 1]);
-    three.lock = std::move(descriptors[i * kDescriptorsPerPool + 2]);
     MARU_ASSIGN_OR_RETURN(std::shared_ptr<OsPool> pool,
-                          OsPool::Map(reply.pools[i], std::move(three)));
+                          OsPool::Map(reply.pools[i], descriptors, i * OsPool::kDescriptors));
     mapped.push_back(std::move(pool));
   }
   pools_ = std::move(mapped);

@@ -14,6 +14,7 @@
 #include "client/os_pool.h"
 #include "client/road.h"
 #include "client/server_address.h"
+#include "client/unshared_fds.h"
 #include "handler/handler.h"
 #include "os/unix_socket.h"
 #include "wire/codec.h"
@@ -24,6 +25,7 @@ class SocketLink final : public handler::Link, private ForkAware {
  public:
   // `server_user` is trusted as a server's beside root and this process's own.
   SocketLink(ServerAddress server, std::optional<uint32_t> server_user, uint32_t timeout_ms);
+  ~SocketLink() override;
 
   // Asks the metadata endpoint anew each time: after a restart its server may have another socket,
   // another pool and another namespace.
@@ -40,8 +42,10 @@ class SocketLink final : public handler::Link, private ForkAware {
 
  private:
   // Sends and waits; closes the connection on any failure of the road.
-  Status RoundTrip(const wire::Request& request, std::vector<os::UniqueFd>* descriptors,
-                   Status* server_status, wire::Reply* reply, Sent* sent);
+  Status RoundTrip(const wire::Request& request, UnsharedFds* descriptors, Status* server_status,
+                   wire::Reply* reply, Sent* sent);
+  // A message into incoming_, and the descriptors that come with it.
+  Result<size_t> ReceiveWith(UnsharedFds* descriptors);
   Status Lost(Status status);
   // The socket's status, told of the server.
   Status ByTheServer(const Status& status) const;
@@ -53,13 +57,13 @@ class SocketLink final : public handler::Link, private ForkAware {
   // The answer comes from a server that has the pool which the endpoint told.
   Status CheckPool(const wire::AttachReply& reply) const;
   Status Attach(const wire::AttachRequest& request, wire::AttachReply* reply,
-                std::vector<os::UniqueFd>* descriptors);
+                UnsharedFds* descriptors);
   // Why none of the road's sockets was taken.
   Status NoSocket(const Status& last, const std::string& reasons) const;
   // Once for each road: which it is, and why not one before it.
   void TellRoad(const std::string& reasons);
   // Maps what an attach answer names; the pools of a client that goes on are those it has.
-  Status Adopt(const wire::AttachReply& reply, std::vector<os::UniqueFd> descriptors);
+  Status Adopt(const wire::AttachReply& reply, UnsharedFds* descriptors);
   void InForkedChild() override;
 
   const ServerAddress server_;

@@ -1,8 +1,11 @@
-// Attachment, reconnection and settlement.
+// Calls over the link, settlement, and the end of an attachment.
 
+#include <mutex>
+#include <string>
 #include <utility>
 
 #include "base/check.h"
+#include "base/sequence_point.h"
 #include "handler/impl.h"
 #include "layout/frame.h"
 #include "layout/geometry.h"
@@ -35,6 +38,7 @@ bool Handler::Impl::connected() const {
 Status Handler::Impl::Connect() {
   if (phase_.load(std::memory_order_relaxed) == Phase::kInert) return CheckUsable();
   MutexLock call(call_mutex_);
+  AwaitAttempt();
   if (phase_.load(std::memory_order_relaxed) == Phase::kOpen && link_->connected()) {
     return OkStatus();
   }
@@ -43,93 +47,25 @@ Status Handler::Impl::Connect() {
   return OkStatus();
 }
 
-Status Handler::Impl::EnsureReady() {
+Handler::Impl::Arrival Handler::Impl::Arrive() const {
+  const Arrival arrival{clock_->Now(), failed_attempts_.load(std::memory_order_relaxed)};
+  MARU_SEQUENCE_POINT("handler:arrived");
+  return arrival;
+}
+
+Status Handler::Impl::CheckTurn(const Arrival& arrival) const {
+  const auto waited = static_cast<uint64_t>(clock_->Now() - arrival.at_ns);
+  if (options_.turn_wait_ns_max == 0 || waited <= options_.turn_wait_ns_max) return OkStatus();
+  return DeadlineExceeded("other calls of this client have waited for the server for " +
+                          std::to_string(waited / kNanosPerMilli) + " ms: it is stopped or busy");
+}
+
+Status Handler::Impl::EnsureReady(const Arrival& arrival) {
+  MARU_RETURN_IF_ERROR(ShareAttempt(arrival));
   MARU_RETURN_IF_ERROR(CheckUsable());
-  if (!link_->connected()) return Reconnect();
+  if (!link_->connected()) return FailedSince(arrival) ? last_failure_ : Reconnect();
   if (settle_needed_) return Settle();
   return OkStatus();
-}
-
-Status Handler::Impl::Reconnect() {
-  MARU_ASSIGN_OR_RETURN(const std::string name_space, link_->Find(options_.name_space));
-  MARU_RETURN_IF_ERROR(catalogue::CheckNamespace(name_space));
-  wire::AttachRequest request;
-  request.protocol_version = layout::kProtocolVersion;
-  request.layout_version = layout::kLayoutVersion;
-  request.label = options_.label;
-  request.name_space = name_space;
-  request.budget_bytes = options_.budget_bytes;
-  const auto former = session();
-  // In another namespace nothing that is in hand or in flight would mean what it did.
-  if (former != nullptr && !former->pools.empty() && former->name_space.text() == name_space) {
-    request.previous_client = former->client;
-    request.previous_pool = former->pools.front().mapped->uuid();
-  }
-  wire::AttachReply reply;
-  std::vector<std::shared_ptr<MappedPool>> pools;
-  MARU_RETURN_IF_ERROR(link_->Connect(request, &reply, &pools));
-  if (pools.empty() || pools.size() > layout::kPoolsMax) {
-    link_->Disconnect();
-    return DataLoss("the server named " + std::to_string(pools.size()) + " pools; 1 to " +
-                    std::to_string(layout::kPoolsMax) + " are possible");
-  }
-  if (Status blocks = AdoptLeaseBlocks(reply, pools); !blocks.ok()) {
-    link_->Disconnect();
-    return blocks;
-  }
-  if (ever_connected_) Add(counts_.reconnects);
-  Adopt(reply, name_space, std::move(pools));
-  ever_connected_ = true;
-  // A new client holds nothing yet, so there is nothing to settle either.
-  if (!reply.same_client) {
-    settle_needed_ = false;
-    return OkStatus();
-  }
-  return Settle();
-}
-
-Status Handler::Impl::AdoptLeaseBlocks(const wire::AttachReply& reply,
-                                       std::span<const std::shared_ptr<MappedPool>> pools) {
-  if (reply.pools.size() != pools.size()) {
-    return DataLoss("the server named " + std::to_string(reply.pools.size()) + " pools, " +
-                    std::to_string(pools.size()) + " are mapped");
-  }
-  for (size_t p = 0; p < pools.size(); ++p) {
-    // The server scans slots by the ordinals of their blocks. One that it has added in an answer
-    // that was lost has to be added here, or all later ones would be others than it believes.
-    const std::span<const uint64_t> blocks(reply.pools[p].lease_blocks);
-    const size_t known = 1 + pools[p]->leases().blocks();  // the header's is the first
-    if (blocks.size() < known) {
-      return DataLoss("the server named " + std::to_string(blocks.size()) +
-                      " lease blocks of a client that has " + std::to_string(known));
-    }
-    if (blocks.size() == known) continue;
-    MARU_RETURN_IF_ERROR(pools[p]->AddLeaseBlocks(blocks.subspan(known)));
-  }
-  return OkStatus();
-}
-
-void Handler::Impl::Adopt(const wire::AttachReply& reply, std::string_view name_space,
-                          std::vector<std::shared_ptr<MappedPool>> pools) {
-  const auto former = session();
-  auto next = std::make_shared<Session>();
-  next->client = reply.client;
-  next->name_space = catalogue::Namespace(name_space);
-  next->serial = former != nullptr && reply.same_client ? former->serial : ++last_serial_;
-  for (auto& pool : pools) {
-    catalogue::Reader reader(pool->view());
-    next->pools.push_back({std::move(pool), reader});
-  }
-  if (former != nullptr && !reply.same_client) {
-    // The server does not know us any more: the old grants are not ours. Handles of the old session
-    // are stale from here on; views go on by themselves.
-    MutexLock state(state_mutex_);
-    ledger_ = Ledger();
-    hand_.clear();
-    Add(epoch_changes_);
-  }
-  WriterLock lock(session_mutex_);
-  session_ = std::move(next);
 }
 
 Status Handler::Impl::Settle() {
@@ -200,11 +136,12 @@ Handler::Impl::Answer Handler::Impl::CallLocked(const wire::Request& request, wi
   return answer;
 }
 
-Handler::Impl::Answer Handler::Impl::CallReadyLocked(const wire::Request& request,
+Handler::Impl::Answer Handler::Impl::CallReadyLocked(const Arrival& arrival,
+                                                     const wire::Request& request,
                                                      wire::Reply* reply, uint64_t serial) {
   Answer answer;
   for (int attempt = 0; attempt < kSendAttempts; ++attempt) {
-    answer.road = EnsureReady();
+    answer.road = EnsureReady(arrival);
     if (!answer.road.ok()) return answer;
     if (serial != kAnySession && session()->serial != serial) {
       answer.sent = Link::Sent::kNo;
@@ -218,16 +155,20 @@ Handler::Impl::Answer Handler::Impl::CallReadyLocked(const wire::Request& reques
 }
 
 Status Handler::Impl::CallReady(const wire::Request& request, wire::Reply* reply, uint64_t serial) {
+  const Arrival arrival = Arrive();
   MutexLock call(call_mutex_);
-  const Answer answer = CallReadyLocked(request, reply, serial);
+  MARU_RETURN_IF_ERROR(CheckTurn(arrival));
+  const Answer answer = CallReadyLocked(arrival, request, reply, serial);
   PublishCounts();
   return answer.status();
 }
 
 Status Handler::Impl::Ask(const wire::Request& request, wire::Reply* reply) {
   MARU_RETURN_IF_ERROR(CheckUsable());
+  const Arrival arrival = Arrive();
   MutexLock call(call_mutex_);
-  const Answer answer = CallReadyLocked(request, reply);
+  MARU_RETURN_IF_ERROR(CheckTurn(arrival));
+  const Answer answer = CallReadyLocked(arrival, request, reply);
   // The link's buffer is the next call's: what the reply points to is copied while it is ours.
   if (auto* list = std::get_if<wire::ListReply>(reply); answer.ok() && list != nullptr) {
     list->storage.reserve(list->items.size());
@@ -279,8 +220,8 @@ void Handler::Impl::GiveBackHand(uint64_t keep) {
   if (!answer.ok()) settle_needed_ = true;
 }
 
-void Handler::Impl::GiveBackHeld() {
-  {
+void Handler::Impl::GiveBackAll(HeldPages held) {
+  if (held == HeldPages::kGiveBack) {
     MutexLock state(state_mutex_);
     ledger_.VisitHeld([&](PoolIndex pool, RecordNumber record, Ledger::Entry& entry)
                           MARU_REQUIRES(state_mutex_) {
@@ -295,12 +236,14 @@ void Handler::Impl::GiveBackHeld() {
   }
 }
 
-void Handler::Impl::Close() {
+void Handler::Impl::Close(HeldPages held) {
   // Before any lock: in a forked child another thread's lock would never be released.
   if (phase_.load(std::memory_order_relaxed) != Phase::kOpen) return;
   MutexLock call(call_mutex_);
+  AwaitAttempt();
   if (phase_.load(std::memory_order_relaxed) != Phase::kOpen) return;
-  if (link_->connected() && EnsureReady().ok()) GiveBackHeld();
+  // Connected, so nothing is let go until the end.
+  if (link_->connected() && EnsureReady(Arrive()).ok()) GiveBackAll(held);
   PublishCounts();
   phase_.store(Phase::kClosed, std::memory_order_relaxed);
   {
@@ -309,7 +252,8 @@ void Handler::Impl::Close() {
     hand_.clear();
   }
   {
-    // Views keep the mapping, and with it the lock that keeps their leases; without views both end.
+    // Views and handles of pages keep the mapping, and with it the lock that keeps their leases and
+    // grants; without them both end.
     WriterLock lock(session_mutex_);
     session_ = nullptr;
   }
@@ -318,10 +262,17 @@ void Handler::Impl::Close() {
 
 uint64_t Handler::Impl::Tick() {
   if (!CheckUsable().ok()) return 0;
-  MutexLock call(call_mutex_);
+  // A call that is under way does by itself what there is to do.
+  if (!call_mutex_.TryLock()) return static_cast<uint64_t>(clock_->Now()) + kBusyTickNs;
+  const MutexLock call(call_mutex_, std::adopt_lock);
+  return TickInTurn();
+}
+
+uint64_t Handler::Impl::TickInTurn() {
   const int64_t now = clock_->Now();
+  if (connecting_) return static_cast<uint64_t>(now) + options_.grant_idle_ns;
   link_->Probe();
-  if (!EnsureReady().ok()) return static_cast<uint64_t>(now) + options_.grant_idle_ns;
+  if (!EnsureReady(Arrive()).ok()) return static_cast<uint64_t>(now) + options_.grant_idle_ns;
   bool idle = false, any = false;
   uint64_t keep = 0;
   {

@@ -35,10 +35,10 @@ void View::Release() {
 
 Handler::Handler(HandlerOptions options, Link* link, const Clock* clock)
     : impl_(std::make_unique<Impl>(std::move(options), link, clock)) {}
-Handler::~Handler() { impl_->Close(); }
+Handler::~Handler() { impl_->Close(HeldPages::kGiveBack); }
 
 Status Handler::Connect() { return impl_->Connect(); }
-void Handler::Close() { impl_->Close(); }
+void Handler::Close(HeldPages held) { impl_->Close(held); }
 bool Handler::connected() const { return impl_->connected(); }
 Result<PageHandle> Handler::Alloc(uint64_t size_bytes) { return impl_->Alloc(size_bytes); }
 Result<bool> Handler::Store(std::string_view key, const PageHandle& page, uint64_t length_bytes) {
@@ -47,7 +47,9 @@ Result<bool> Handler::Store(std::string_view key, const PageHandle& page, uint64
 Result<std::vector<bool>> Handler::BatchStore(std::span<const StoreItem> items) {
   return impl_->BatchStore(items);
 }
-Status Handler::Free(const PageHandle& page) { return impl_->Free(page); }
+Status Handler::Free(const PageHandle& page, IfStored if_stored) {
+  return impl_->Free(page, if_stored);
+}
 Result<PageHandle> Handler::FromAddress(uint32_t region_id, uint32_t page_index) const {
   return impl_->FromAddress(region_id, page_index);
 }

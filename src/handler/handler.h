@@ -47,7 +47,8 @@ class Link {
   virtual Result<std::string> Find(std::string_view own) { return std::string(own); }
   // Connects, attaches and maps. On success `reply` says whether the same client goes on, and
   // `pools` has the mapped pools in the server's order; those with a uuid that was mapped before
-  // are the same objects as before when the same client goes on.
+  // are the same objects as before when the same client goes on. Meanwhile the handler calls
+  // nothing but connected() and last_request().
   virtual Status Connect(const wire::AttachRequest& request, wire::AttachReply* reply,
                          std::vector<std::shared_ptr<MappedPool>>* pools) = 0;
   // Sends one request and waits for its reply, up to the time-out. The status of an error reply is
@@ -76,6 +77,8 @@ struct HandlerOptions {
   uint64_t hand_bytes_max = 64ull << 20;  // free pages kept in hand, all together
   uint32_t hand_pages_max = 256;
   uint64_t grant_idle_ns = 1'000'000'000;
+  // How long a call waits for its turn to talk to the server. 0: as long as the others take.
+  uint64_t turn_wait_ns_max = 0;
 };
 
 // A page in the application's hands, to be written.
@@ -87,6 +90,9 @@ struct PageHandle {
   uint32_t handout = 0;     // which handing out of the page: an earlier one's handles are stale
   uint32_t region_id = 0;
   uint32_t page_index = 0;
+  // Keeps `data` mapped, and with it the lock of the client that the page is granted to: nobody
+  // else is granted it while the application may write there.
+  std::shared_ptr<MappedPool> mapping;
 };
 
 // A lease and where its bytes lie. Move-only; the destructor releases. Outlives its handler.
@@ -122,8 +128,10 @@ class Handler {
   Handler& operator=(const Handler&) = delete;
 
   Status Connect();
-  // Gives back the grants and disconnects. Views stay valid.
-  void Close();
+  // Gives back the grants in hand and disconnects. Views stay valid. Pages with the application go
+  // back too, or stay granted until the last of their handles is gone.
+  enum class HeldPages : uint8_t { kGiveBack, kKeepForTheirHandles };
+  void Close(HeldPages held = HeldPages::kGiveBack);
   bool connected() const;
 
   // From the pages in hand when there is one: no message. InvalidArgument names size and page size;
@@ -141,9 +149,10 @@ class Handler {
   // An error only before any page is consumed (not connected, closing); then one answer for each
   // item.
   Result<std::vector<bool>> BatchStore(std::span<const StoreItem> items);
-  // A page in hand goes back to the hand; one that was stored meanwhile: its key is retired first.
-  // FailedPrecondition: that life is over, nothing changed.
-  Status Free(const PageHandle& page);
+  // A held page goes back to the hand. One that was stored meanwhile: its key is retired first, or
+  // its life is over. FailedPrecondition: that life is over, nothing changed.
+  enum class IfStored : uint8_t { kRetireKey, kIsOver };
+  Status Free(const PageHandle& page, IfStored if_stored = IfStored::kRetireKey);
   // A handle from an address alone means the generation that this handler last held for that page.
   Result<PageHandle> FromAddress(uint32_t region_id, uint32_t page_index) const;
 

@@ -1,6 +1,7 @@
 // The inside of a Handler. Lock order: call_mutex_, then state_mutex_, then session_mutex_. Only
-// call_mutex_ is held across a round trip; lookups and views take neither it nor state_mutex_
-// unless they have to ask the server.
+// call_mutex_ is held across a round trip, and none while a connection is made: calls that come
+// then wait for the one attempt and take its result. Lookups and views take neither call_mutex_ nor
+// state_mutex_ unless they have to ask the server.
 #pragma once
 
 #include <atomic>
@@ -25,15 +26,15 @@ class Handler::Impl {
 
   // connection.cc
   Status Connect() MARU_EXCLUDES(call_mutex_);
-  void Close() MARU_EXCLUDES(call_mutex_);
+  void Close(HeldPages held) MARU_EXCLUDES(call_mutex_);
   bool connected() const;
-  uint64_t Tick() MARU_EXCLUDES(call_mutex_);
+  uint64_t Tick() MARU_EXCLUDES(call_mutex_);  // waits for no call
   Status Ask(const wire::Request& request, wire::Reply* reply) MARU_EXCLUDES(call_mutex_);
   void MakeInert();
 
   // pages.cc
   Result<PageHandle> Alloc(uint64_t size_bytes);
-  Status Free(const PageHandle& page);
+  Status Free(const PageHandle& page, IfStored if_stored);
   Result<PageHandle> FromAddress(uint32_t region_id, uint32_t page_index);
 
   // store.cc
@@ -63,17 +64,54 @@ class Handler::Impl {
   static constexpr uint32_t kLookupGroup = 256;  // keys looked up together
   static constexpr uint32_t kLeaseBlocksGrowMax = 64;
   static constexpr uint32_t kHandStartPages = 4;
+  // After that many odd answers a handler attaches as nobody's continuation: better a new client
+  // than none.
+  static constexpr int kOddAnswersMax = 2;
+
+  // When a call came: before it waited for its turn.
+  struct Arrival {
+    int64_t at_ns = 0;
+    uint64_t failed_attempts = 0;
+  };
+
+  // --- attach.cc
+  // One attempt. Lets go of call_mutex_ while it is under way.
+  Status Reconnect() MARU_REQUIRES(call_mutex_);
+  Status AttachAndSettle() MARU_REQUIRES(call_mutex_);
+  // Until no attempt is under way. Lets go of call_mutex_ meanwhile.
+  void AwaitAttempt() MARU_REQUIRES(call_mutex_);
+  // The same for a call, which takes the result when that is a failure.
+  Status ShareAttempt(const Arrival& arrival) MARU_REQUIRES(call_mutex_);
+  bool FailedSince(const Arrival& arrival) const MARU_REQUIRES(call_mutex_);
+  struct Attached {
+    std::string name_space;  // its whole name there
+    wire::AttachReply reply;
+    std::vector<std::shared_ptr<MappedPool>> pools;
+  };
+  // Finds the server, connects, attaches and takes over the lease blocks: as the client of FORMER
+  // where there is one and its namespace and pools are what they were, else as a new one. REQUIRES:
+  // connecting_, by which the link is the caller's.
+  Status Attach(const Session* former, Attached* attached) MARU_EXCLUDES(call_mutex_);
+  Status AttachAs(const Session* former, wire::AttachRequest request, Attached* attached)
+      MARU_EXCLUDES(call_mutex_);
+  static Status CheckPoolCount(size_t pools);
+  static bool SamePools(const Session* former, const wire::AttachReply& reply,
+                        std::span<const std::shared_ptr<MappedPool>> pools);
+  // The server has begun anew with this client: what that ends.
+  void ForgetFormer(const Session& former) MARU_REQUIRES(call_mutex_);
+  void Adopt(Attached attached) MARU_REQUIRES(call_mutex_);
+  static Status AdoptLeaseBlocks(const wire::AttachReply& reply,
+                                 std::span<const std::shared_ptr<MappedPool>> pools);
 
   // --- connection.cc
   Status CheckUsable() const;
   std::shared_ptr<const Session> session() const MARU_EXCLUDES(session_mutex_);
-  // Connected and settled, or the reason why not.
-  Status EnsureReady() MARU_REQUIRES(call_mutex_);
-  Status Reconnect() MARU_REQUIRES(call_mutex_);
-  void Adopt(const wire::AttachReply& reply, std::string_view name_space,
-             std::vector<std::shared_ptr<MappedPool>> pools) MARU_REQUIRES(call_mutex_);
-  static Status AdoptLeaseBlocks(const wire::AttachReply& reply,
-                                 std::span<const std::shared_ptr<MappedPool>> pools);
+  Arrival Arrive() const;
+  // DeadlineExceeded: the call has waited for its turn longer than it may.
+  Status CheckTurn(const Arrival& arrival) const MARU_REQUIRES(call_mutex_);
+  // Connected and settled, or the reason why not: at most one attempt to connect, and when one has
+  // failed since the call came, its result. May let go of call_mutex_.
+  Status EnsureReady(const Arrival& arrival) MARU_REQUIRES(call_mutex_);
   Status Settle() MARU_REQUIRES(call_mutex_);
   void ApplySettled(std::span<const wire::PageRef> named, const wire::SettleReply& reply)
       MARU_REQUIRES(call_mutex_);
@@ -93,21 +131,23 @@ class Handler::Impl {
   // pages, and the answer to one that asks for pages, are of one session (its `serial`): when
   // making ready finds another pool, such a request is not sent, and the road is Unavailable.
   static constexpr uint64_t kAnySession = 0;
-  Answer CallReadyLocked(const wire::Request& request, wire::Reply* reply,
+  Answer CallReadyLocked(const Arrival& arrival, const wire::Request& request, wire::Reply* reply,
                          uint64_t serial = kAnySession) MARU_REQUIRES(call_mutex_);
   Status CallReady(const wire::Request& request, wire::Reply* reply, uint64_t serial = kAnySession)
       MARU_EXCLUDES(call_mutex_);
   void PublishCounts() MARU_EXCLUDES(state_mutex_);
   // Gives back pages in hand until `keep` are left.
   void GiveBackHand(uint64_t keep) MARU_REQUIRES(call_mutex_);
-  void GiveBackHeld() MARU_REQUIRES(call_mutex_);
+  uint64_t TickInTurn() MARU_REQUIRES(call_mutex_);
+  static constexpr uint64_t kBusyTickNs = 10'000'000;
+  void GiveBackAll(HeldPages held) MARU_REQUIRES(call_mutex_);
 
   // --- pages.cc
   uint64_t HandPagesMax() const;
   // Pages that may stay in hand: fewer when the server wants some back.
   uint64_t HandKeep() MARU_REQUIRES(state_mutex_);
   uint64_t Recalled() const;
-  Status RequestGrants() MARU_REQUIRES(call_mutex_);
+  Status RequestGrants(const Arrival& arrival) MARU_REQUIRES(call_mutex_);
   void TakeGrants(std::span<const wire::PageRef> pages) MARU_REQUIRES(state_mutex_);
   // A page with the number of its handing out, and of which session it is: in the pools of a later
   // one its record is another page.
@@ -128,12 +168,12 @@ class Handler::Impl {
 
   // --- store.cc
   enum class Stored : uint8_t { kNo, kYes };
-  void StoreFrames(std::span<const StoreItem> items, std::span<const uint64_t> checksums,
-                   std::span<const uint8_t> taken, std::span<Stored> stored)
-      MARU_REQUIRES(call_mutex_);
-  void StoreFrame(std::span<const StoreItem> items, std::span<const uint64_t> checksums,
-                  std::vector<size_t>* indices, std::span<Stored> stored)
-      MARU_REQUIRES(call_mutex_);
+  void StoreFrames(const Arrival& arrival, std::span<const StoreItem> items,
+                   std::span<const uint64_t> checksums, std::span<const uint8_t> taken,
+                   std::span<Stored> stored) MARU_REQUIRES(call_mutex_);
+  void StoreFrame(const Arrival& arrival, std::span<const StoreItem> items,
+                  std::span<const uint64_t> checksums, std::vector<size_t>* indices,
+                  std::span<Stored> stored) MARU_REQUIRES(call_mutex_);
   void BuildRegister(std::span<const StoreItem> items, std::span<const uint64_t> checksums,
                      std::vector<size_t>* indices, wire::RegisterRequest* request)
       MARU_REQUIRES(call_mutex_);
@@ -180,8 +220,17 @@ class Handler::Impl {
   const Clock* const clock_;
 
   Mutex call_mutex_;
+  // An attempt to connect is under way, and the link is its own.
+  bool connecting_ MARU_GUARDED_BY(call_mutex_) = false;
+  CondVar attempt_over_;
+  Status last_failure_ MARU_GUARDED_BY(call_mutex_);
+  // Attempts that have failed. Relaxed: written under call_mutex_; a call reads it before it waits
+  // for that, and one that misses the latest makes an attempt of its own.
+  std::atomic<uint64_t> failed_attempts_{0};
   bool settle_needed_ MARU_GUARDED_BY(call_mutex_) = false;
   bool ever_connected_ MARU_GUARDED_BY(call_mutex_) = false;
+  // In a row, answers to an attach as a former client that made no sense.
+  int odd_answers_ MARU_GUARDED_BY(call_mutex_) = 0;
   uint64_t last_serial_ MARU_GUARDED_BY(call_mutex_) = 0;
 
   mutable Mutex state_mutex_ MARU_ACQUIRED_AFTER(call_mutex_);

@@ -117,11 +117,13 @@ Status Handler::Impl::GrowLeases(const Session& session, size_t pool) {
       std::clamp<uint64_t>(slots / layout::kLeaseSlotsPerBlock, 1, kLeaseBlocksGrowMax));
   // Relaxed: it only spares a message; the slots themselves tell whether there is room.
   const uint32_t growths = lease_growths_[pool].load(std::memory_order_relaxed);
+  const Arrival arrival = Arrive();
   MutexLock call(call_mutex_);
+  MARU_RETURN_IF_ERROR(CheckTurn(arrival));
   // Another thread may have grown the area while this one waited.
   if (lease_growths_[pool].load(std::memory_order_relaxed) != growths) return OkStatus();
   wire::Reply reply;
-  MARU_RETURN_IF_ERROR(CallReadyLocked(request, &reply, session.serial).status());
+  MARU_RETURN_IF_ERROR(CallReadyLocked(arrival, request, &reply, session.serial).status());
   const auto* grown = std::get_if<wire::GrowLeasesReply>(&reply);
   if (grown == nullptr || grown->offsets.empty()) {
     return DataLoss("the answer to a request for lease blocks names none");

@@ -80,7 +80,7 @@ void Handler::Impl::TakeGrants(std::span<const wire::PageRef> pages) {
   }
 }
 
-Status Handler::Impl::RequestGrants() {
+Status Handler::Impl::RequestGrants(const Arrival& arrival) {
   wire::GrantRequest request;
   request.page_bytes = options_.page_bytes;
   {
@@ -90,7 +90,7 @@ Status Handler::Impl::RequestGrants() {
   }
   Add(counts_.alloc_messages);
   wire::Reply reply;
-  const Answer answer = CallReadyLocked(request, &reply);
+  const Answer answer = CallReadyLocked(arrival, request, &reply);
   if (!answer.ok()) return answer.status();
   const auto* grant = std::get_if<wire::GrantReply>(&reply);
   if (grant == nullptr || grant->pages.empty()) {
@@ -114,9 +114,11 @@ Result<PageHandle> Handler::Impl::MakeHandle(const Handout& handout, uint64_t pa
                     std::to_string(page.pool.value()) + " is granted but is no page of " +
                     std::to_string(page_bytes) + " bytes");
   }
-  MARU_ASSIGN_OR_RETURN(std::byte* const data, session.pools[page.pool.value()].mapped->Writable(
-                                                   extent.offset_bytes, extent.page_bytes));
+  const std::shared_ptr<MappedPool>& mapped = session.pools[page.pool.value()].mapped;
+  MARU_ASSIGN_OR_RETURN(std::byte* const data,
+                        mapped->Writable(extent.offset_bytes, extent.page_bytes));
   PageHandle handle;
+  handle.mapping = mapped;
   handle.page = page;
   handle.data = data;
   handle.size_bytes = size_bytes;
@@ -144,14 +146,16 @@ Result<PageHandle> Handler::Impl::Alloc(uint64_t size_bytes) {
   }
   // Others may take what was just granted, so a few rounds; each asks only when the hand is empty.
   for (int round = 0; !found && round < kFindAttemptsMax; ++round) {
+    const Arrival arrival = Arrive();
     MutexLock call(call_mutex_);
-    MARU_RETURN_IF_ERROR(EnsureReady());
+    MARU_RETURN_IF_ERROR(CheckTurn(arrival));
+    MARU_RETURN_IF_ERROR(EnsureReady(arrival));
     {
       MutexLock state(state_mutex_);
       found = PopHand(&handout);
     }
     if (found) break;
-    MARU_RETURN_IF_ERROR(RequestGrants());
+    MARU_RETURN_IF_ERROR(RequestGrants(arrival));
     MutexLock state(state_mutex_);
     found = PopHand(&handout);
   }
@@ -182,7 +186,7 @@ Ledger::Entry* Handler::Impl::EntryOf(const PageHandle& page, Holding holding) {
   return entry;
 }
 
-Status Handler::Impl::Free(const PageHandle& page) {
+Status Handler::Impl::Free(const PageHandle& page, IfStored if_stored) {
   MARU_RETURN_IF_ERROR(CheckUsable());
   Status over = FailedPrecondition("this life of page " + std::to_string(page.page_index) +
                                    " of region " + std::to_string(page.region_id) +
@@ -196,15 +200,16 @@ Status Handler::Impl::Free(const PageHandle& page) {
       surplus = hand_.size() > HandPagesMax();
     } else {
       const Ledger::Entry* stored = EntryOf(page, Holding::kStored);
-      if (stored == nullptr) return over;
+      if (stored == nullptr || if_stored == IfStored::kIsOver) return over;
       request.page = {page.page.pool, page.page.record, stored->generation};
     }
   }
   if (request.page.generation.value() == 0) {
     if (surplus) {
+      const Arrival arrival = Arrive();
       MutexLock call(call_mutex_);
       // Unsettled pages are given back another time: they stay ours meanwhile.
-      if (EnsureReady().ok()) GiveBackHand(HandPagesMax());
+      if (CheckTurn(arrival).ok() && EnsureReady(arrival).ok()) GiveBackHand(HandPagesMax());
     }
     PublishCounts();
     return OkStatus();

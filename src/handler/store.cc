@@ -61,9 +61,14 @@ Result<std::vector<bool>> Handler::Impl::BatchStore(std::span<const StoreItem> i
       checksums[i] = ChecksumOf(*current, items[i]);
     }
   }
+  const Arrival arrival = Arrive();
   MutexLock call(call_mutex_);
+  MARU_RETURN_IF_ERROR(CheckTurn(arrival));
+  MARU_RETURN_IF_ERROR(ShareAttempt(arrival));
   MARU_RETURN_IF_ERROR(CheckUsable());
-  if (!link_->connected()) MARU_RETURN_IF_ERROR(Reconnect());
+  // Of a connection that there is, settling waits until the pages are taken: whether it succeeds or
+  // not, each item gets its answer.
+  if (!link_->connected()) MARU_RETURN_IF_ERROR(EnsureReady(arrival));
 
   // From here on all pages are ours; a handle whose life is over changes nothing.
   Add(counts_.stores, items.size());
@@ -85,7 +90,7 @@ Result<std::vector<bool>> Handler::Impl::BatchStore(std::span<const StoreItem> i
     }
   }
   std::vector<Stored> stored(items.size(), Stored::kNo);
-  StoreFrames(items, checksums, taken, stored);
+  StoreFrames(arrival, items, checksums, taken, stored);
   uint64_t keep = 0;
   bool surplus = false;
   {
@@ -93,14 +98,14 @@ Result<std::vector<bool>> Handler::Impl::BatchStore(std::span<const StoreItem> i
     keep = HandKeep();
     surplus = hand_.size() > keep;
   }
-  if (surplus && link_->connected() && !settle_needed_) GiveBackHand(keep);
+  if (surplus && !connecting_ && link_->connected() && !settle_needed_) GiveBackHand(keep);
   PublishCounts();
   std::vector<bool> answers(items.size());
   for (size_t i = 0; i < items.size(); ++i) answers[i] = stored[i] == Stored::kYes;
   return answers;
 }
 
-void Handler::Impl::StoreFrames(std::span<const StoreItem> items,
+void Handler::Impl::StoreFrames(const Arrival& arrival, std::span<const StoreItem> items,
                                 std::span<const uint64_t> checksums, std::span<const uint8_t> taken,
                                 std::span<Stored> stored) {
   size_t next = 0;
@@ -119,15 +124,15 @@ void Handler::Impl::StoreFrames(std::span<const StoreItem> items,
       indices.push_back(next);
     }
     if (indices.empty()) return;
-    StoreFrame(items, checksums, &indices, stored);
+    StoreFrame(arrival, items, checksums, &indices, stored);
   }
 }
 
-void Handler::Impl::StoreFrame(std::span<const StoreItem> items,
+void Handler::Impl::StoreFrame(const Arrival& arrival, std::span<const StoreItem> items,
                                std::span<const uint64_t> checksums, std::vector<size_t>* indices,
                                std::span<Stored> stored) {
   for (int attempt = 0; attempt < kSendAttempts; ++attempt) {
-    if (!EnsureReady().ok()) break;
+    if (!EnsureReady(arrival).ok()) break;
     wire::RegisterRequest request;
     BuildRegister(items, checksums, indices, &request);
     if (indices->empty()) return;
@@ -142,8 +147,8 @@ void Handler::Impl::StoreFrame(std::span<const StoreItem> items,
   MutexLock state(state_mutex_);
   for (size_t i : *indices) {
     const wire::PageRef& page = items[i].page.page;
-    Ledger::Entry& entry = ledger_.At(page.pool, page.record);
-    if (entry.holding == Holding::kInFlight) ReturnToHand(page.pool, page.record, entry);
+    Ledger::Entry* const entry = EntryOf(items[i].page, Holding::kInFlight);
+    if (entry != nullptr) ReturnToHand(page.pool, page.record, *entry);
   }
   Add(counts_.failed, indices->size());
 }
@@ -152,10 +157,10 @@ void Handler::Impl::BuildRegister(std::span<const StoreItem> items,
                                   std::span<const uint64_t> checksums, std::vector<size_t>* indices,
                                   wire::RegisterRequest* request) {
   MutexLock state(state_mutex_);
-  // Settling may have found that a page is not ours any more: its item stays False.
+  // Settling may have found that a page is not ours any more: its item stays False. So may another
+  // call's, while this one had let go of the lock; the page may be in flight again then, for that.
   std::erase_if(*indices, [&](size_t i) MARU_REQUIRES(state_mutex_) {
-    const wire::PageRef& page = items[i].page.page;
-    const bool lost = ledger_.At(page.pool, page.record).holding != Holding::kInFlight;
+    const bool lost = EntryOf(items[i].page, Holding::kInFlight) == nullptr;
     if (lost) Add(counts_.failed);
     return lost;
   });

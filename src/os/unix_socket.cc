@@ -133,20 +133,29 @@ Result<std::pair<SeqpacketSocket, SeqpacketSocket>> SeqpacketSocket::Pair() {
 
 Result<SeqpacketSocket> SeqpacketSocket::Connect(const UnixAddress& address,
                                                  std::int32_t timeout_ms) {
+  MARU_ASSIGN_OR_RETURN(SeqpacketSocket socket, Make());
+  MARU_RETURN_IF_ERROR(socket.ConnectTo(address, timeout_ms));
+  return socket;
+}
+
+Result<SeqpacketSocket> SeqpacketSocket::Make() {
   UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return ErrnoStatus(errno, "make a socket", "");
-  SeqpacketSocket socket(std::move(fd));
+  return SeqpacketSocket(std::move(fd));
+}
+
+Status SeqpacketSocket::ConnectTo(const UnixAddress& address, std::int32_t timeout_ms) {
   // The send time-out bounds connect as well.
-  MARU_RETURN_IF_ERROR(socket.SetTimeout(timeout_ms));
+  MARU_RETURN_IF_ERROR(SetTimeout(timeout_ms));
   const SocketName name(address);
-  if (RetryInterrupted([&] { return ::connect(socket.fd(), name.get(), name.size()); }) != 0) {
-    if (errno == ENOENT || errno == ECONNREFUSED) {
-      return Unavailable("nobody listens at " + address.ToString() +
-                         "; start a server with: maru serve");
-    }
-    return ErrnoStatus(errno, "connect to", address.ToString());
+  if (RetryInterrupted([&] { return ::connect(fd(), name.get(), name.size()); }) == 0) {
+    return OkStatus();
   }
-  return socket;
+  if (errno == ENOENT || errno == ECONNREFUSED) {
+    return Unavailable("nobody listens at " + address.ToString() +
+                       "; start a server with: maru serve");
+  }
+  return ErrnoStatus(errno, "connect to", address.ToString());
 }
 
 Status SeqpacketSocket::SetTimeout(std::int32_t timeout_ms) {
@@ -208,6 +217,10 @@ Result<std::size_t> SeqpacketSocket::Receive(std::span<std::byte> buffer,
     MARU_RETURN_IF_ERROR(AwaitReady(fd(), POLLIN, timeout_ms_, start));
     flags = MSG_DONTWAIT;
   }
+}
+
+Status SeqpacketSocket::AwaitMessage() const {
+  return AwaitReady(fd(), POLLIN, timeout_ms_, SteadyTime::now());
 }
 
 Result<IoOutcome> SeqpacketSocket::TrySend(std::span<const std::byte> message,

@@ -63,6 +63,9 @@ class SeqpacketSocket {
 
   // Unavailable when nobody listens there, DeadlineExceeded when its queue stays full.
   static Result<SeqpacketSocket> Connect(const UnixAddress& address, std::int32_t timeout_ms);
+  // The same in two steps: the first does not wait, and makes the descriptor.
+  static Result<SeqpacketSocket> Make();
+  Status ConnectTo(const UnixAddress& address, std::int32_t timeout_ms);
   // Two ends connected to each other.
   static Result<std::pair<SeqpacketSocket, SeqpacketSocket>> Pair();
 
@@ -85,6 +88,9 @@ class SeqpacketSocket {
   // DESCRIPTORS is null; it is dropped.
   Result<std::size_t> Receive(std::span<std::byte> buffer,
                               std::vector<UniqueFd>* descriptors = nullptr);
+
+  // Until Receive need not wait any more, or as long as it would wait (DeadlineExceeded).
+  Status AwaitMessage() const;
 
   // The same without waiting; kClosed where the above say Unavailable.
   Result<IoOutcome> TrySend(std::span<const std::byte> message,

@@ -2,6 +2,8 @@
 // area, no permission. A clear error each time, nothing lost, neighbours undisturbed.
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +16,7 @@
 #include "layout/lease_area.h"
 #include "layout/state_word.h"
 #include "live_server.h"
+#include "maru/log.h"
 
 namespace maru {
 namespace {
@@ -199,6 +202,34 @@ TEST(Permission, AUserWhoIsNotAdmittedHearsSo) {
     EXPECT_TRUE(WIFEXITED(status));
     EXPECT_EQ(WEXITSTATUS(status), 0) << "mode " << std::oct << mode;
   }
+}
+
+class FileSink final : public LogSink {
+ public:
+  explicit FileSink(int file) : file_(file) {}
+  void Write(LogLevel, std::string_view line) override {
+    if (::write(file_, line.data(), line.size()) < 0) ::_exit(1);
+  }
+
+ private:
+  const int file_;
+};
+
+TEST(Promises, TheValueOfAnErrorEndsTheProcessWithALineToTheSinkAndNothingPrinted) {
+  const int file = ::memfd_create("log", MFD_CLOEXEC);
+  const auto body = [file] {
+    SetLogSink(std::make_shared<FileSink>(file));
+    ClientOptions options;
+    options.server_url = "/nowhere/at/all";
+    auto client = Client::Connect(options);
+    client.value()->Close();
+  };
+  EXPECT_EXIT(body(), testing::KilledBySignal(SIGABRT), testing::Eq(""));
+  std::string line(4096, '\0');
+  line.resize(static_cast<size_t>(::pread(file, line.data(), line.size(), 0)));
+  EXPECT_NE(line.find("check failed"), std::string::npos) << line;
+  EXPECT_NE(line.find("/nowhere/at/all"), std::string::npos) << line;
+  ::close(file);
 }
 
 TEST(Keys, OfAnyBytesUpToTheLimitAreTold) {

@@ -3,6 +3,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
 #include "live_server.h"
 
 namespace maru {
@@ -101,6 +106,65 @@ TEST(Fork, AClientIsDeadWhenItsProcessIsThoughItsChildLivesOn) {
   EXPECT_EQ(client->Delete("key").value(), Deleted::kDeleted);  // its pin has ended with it
   EXPECT_TRUE(server.AuditIsClean());
   for (int end : {ready[0], ready[1], hold[0], hold[1]}) ::close(end);
+}
+
+// What a child has of its parent's: sockets, and locks by which a client is known to live.
+int InheritedSocketsAndLocks() {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;  // the folder's own descriptor, when it is looked at
+    const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (target.starts_with("socket:")) ++count;
+    std::ifstream info("/proc/self/fdinfo/" + entry.path().filename().string());
+    for (std::string line; std::getline(info, line);) count += line.starts_with("lock:") ? 1 : 0;
+  }
+  return count;
+}
+
+// Forks while other threads of the process are in the midst of everything.
+TEST(Fork, FromABusyProcessAChildHasNothingOfItsParentsAndHangsNowhere) {
+  constexpr int kForks = 300;
+  const LiveServer server("64MiB");
+  auto client = server.Connect("busy");
+  ASSERT_TRUE(client->Put("key", BytesOf("key")).value());
+  View view = client->Retrieve("key").value();
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&] {
+      while (!stop) server.Connect("comes and goes");
+    });
+    threads.emplace_back([&, i] {
+      const std::string key = "key-" + std::to_string(i);
+      while (!stop) {
+        const Page unused = client->Alloc(64).value();
+        EXPECT_TRUE(client->Put(key, BytesOf(key)).value());
+        EXPECT_TRUE(Matches(client->Retrieve(key).value(), key));
+        EXPECT_EQ(client->Delete(key).value(), Deleted::kDeleted);
+      }
+    });
+  }
+  int failed = 0, inherited = 0;
+  for (int i = 0; i < kForks; ++i) {
+    const int code = InChild([&](auto expect) {
+      if (InheritedSocketsAndLocks() != 0) ::_exit(100);
+      expect(client->statistics().stores == 0 && client->statistics().leases == 0);
+      expect(!client->connected());
+      expect(client->Alloc(1).status().code() == StatusCode::kFailedPrecondition);
+      expect(Matches(view, "key"));
+      view.Release();
+      client->Close();
+      client.reset();
+    });
+    if (code == 100) ++inherited;
+    if (code != 0 && code != 100) ++failed;
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(inherited, 0);
+  EXPECT_EQ(failed, 0);
+  EXPECT_TRUE(Matches(view, "key"));
+  EXPECT_TRUE(server.AuditIsClean());
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// A real `maru serve` for tests of the client library: a process of its own, on a pool and a socket
-// of its own. It can be killed and started again on the same pool. It serves upstream's protocols
-// where the options say so, --listen first.
+// A real `maru serve` for tests of the client library: a process of its own, on pools and a socket
+// of its own. It can be killed and started again on the same pools, or on others of them. It serves
+// upstream's protocols where the options say so, --listen first.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,11 @@ namespace maru {
 
 class LiveServer {
  public:
-  explicit LiveServer(const std::string& size, std::vector<std::string> options = {})
-      : size_(size), options_(std::move(options)) {
+  using Pools = std::vector<size_t>;  // by number, in their order
+
+  explicit LiveServer(const std::string& size, std::vector<std::string> options = {},
+                      Pools pools = {0})
+      : size_(size), options_(std::move(options)), pools_(std::move(pools)) {
     const uint64_t number = os::RandomNumber().value();
     const std::string name = "maru-client-test-" + std::to_string(number);
     pool_ = "/dev/shm/" + name;
@@ -31,13 +35,19 @@ class LiveServer {
   }
   ~LiveServer() {
     if (child_) End(SIGTERM);
-    EXPECT_TRUE(os::RemoveFile(pool_).ok());
-    os::RemoveFile(pool_ + ".key").ok();
+    for (const size_t pool : made_) {
+      EXPECT_TRUE(os::RemoveFile(PoolPath(pool)).ok());
+      os::RemoveFile(PoolPath(pool) + ".key").ok();
+    }
     os::RemoveFile(socket_ + ".lock").ok();
     os::RemoveFile(socket_).ok();
   }
 
   void Start() { StartWith(options_); }
+  void StartOn(Pools pools) {
+    pools_ = std::move(pools);
+    Start();
+  }
   // Another pool at the same place.
   void StartFresh() {
     std::vector<std::string> options = options_;
@@ -103,8 +113,12 @@ class LiveServer {
 
  private:
   void StartWith(const std::vector<std::string>& options) {
-    std::vector<std::string> words = {MARU_PROGRAM, "serve",  "--socket",
-                                      socket_,      "--pool", "file:" + pool_ + ",size=" + size_};
+    std::vector<std::string> words = {MARU_PROGRAM, "serve", "--socket", socket_};
+    for (const size_t pool : pools_) {
+      words.push_back("--pool");
+      words.push_back("file:" + PoolPath(pool) + ",size=" + size_);
+      made_.insert(pool);
+    }
     if (std::ranges::find(options, "--listen") == options.end()) {
       words.insert(words.end(), {"--listen", "none", "--rm-listen", "none"});
     }
@@ -131,8 +145,12 @@ class LiveServer {
     std::ranges::replace(options_, "tcp://127.0.0.1:0", metadata_);
   }
 
+  std::string PoolPath(size_t pool) const { return pool_ + "-" + std::to_string(pool); }
+
   const std::string size_;
   std::vector<std::string> options_;
+  Pools pools_;
+  std::set<size_t> made_;
   std::string pool_, socket_, name_, metadata_;
   std::optional<os::Child> child_;
 };

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <barrier>
+#include <cstring>
 #include <thread>
 
 #include "live_server.h"
@@ -56,6 +57,46 @@ TEST(Store, AHandleIsConsumedOnce) {
   EXPECT_EQ(client->Store("key", std::move(page)).status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST(Free, GivesBackOnceAndSaysSoTheSecondTime) {
+  const LiveServer server("64MiB");
+  const auto client = server.Connect();
+  Page page = client->Alloc(10).value();
+  const PageAddress address = page.address();
+  EXPECT_TRUE(client->Free(std::move(page)).ok());
+  EXPECT_FALSE(page);
+  EXPECT_EQ(client->statistics().pages_held, 0u);
+  EXPECT_EQ(client->Free(std::move(page)).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(client->Free(address).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(client->Store("key", address, 10).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(client->Free({address.region_id + 1, 0}).code(), StatusCode::kNotFound);
+}
+
+TEST(Free, ByItsAddressAPageIsTheLifeThatTheClientHadLast) {
+  const LiveServer server("64MiB");
+  const auto client = server.Connect();
+  Page page = client->Alloc(10).value();
+  std::memcpy(page.data(), "0123456789", 10);
+  EXPECT_TRUE(client->Store("key", page.address(), 10).value());
+  EXPECT_EQ(client->Store("other", std::move(page)).status().code(),
+            StatusCode::kFailedPrecondition);
+  EXPECT_EQ(client->Free(std::move(page)).code(), StatusCode::kFailedPrecondition);
+  const PageAddress address = page.address();
+  {
+    const Page dropped(std::move(page));
+  }
+  const View view = client->Retrieve("key").value();
+  ASSERT_EQ(view.bytes().size(), 10u);
+  EXPECT_EQ(std::memcmp(view.bytes().data(), "0123456789", 10), 0);
+  // Stored: the key goes with it, unless it is pinned.
+  EXPECT_TRUE(client->Pin("key").value());
+  EXPECT_EQ(client->Free(address).code(), StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(client->Unpin("key").value());
+  EXPECT_TRUE(client->Free(address).ok());
+  EXPECT_FALSE(client->Exists("key").value());
+  EXPECT_EQ(client->Free(address).code(), StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(server.AuditIsClean());
+}
+
 TEST(Store, TheCommonAllocCostsNoMessage) {
   const LiveServer server("64MiB");
   const auto client = server.Connect();
@@ -101,8 +142,47 @@ TEST(Store, AnotherPoolAtTheSameSocketIsMappedAndOldHandlesAreStale) {
   EXPECT_TRUE(client->Put("new", BytesOf("new")).value());
   EXPECT_FALSE(client->Exists("key").value());
   EXPECT_TRUE(Matches(view, "key"));
+  // It may be written to all the same: who holds it need not know that the server came back.
+  std::memset(page.data(), 'x', page.size_bytes());
+  EXPECT_EQ(page.data()[63], std::byte{'x'});
   EXPECT_EQ(client->Store("old", std::move(page)).status().code(), StatusCode::kFailedPrecondition);
   EXPECT_TRUE(Matches(client->Retrieve("new").value(), "new"));
+  EXPECT_TRUE(server.AuditIsClean());
+}
+
+TEST(Store, APageThatOutlivesItsClientIsNobodyElses) {
+  LiveServer server("32MiB", {"--eviction", "none"});
+  ClientOptions options = server.Options("closed");
+  options.page_bytes = 64 * 1024;
+  auto client = server.Connect(options);
+  Page page = client->Alloc(64).value();
+  Page closed_first = client->Alloc(64).value();
+  client->Close();
+  options.label = "other";
+  const auto other = server.Connect(options);
+  std::vector<std::string> keys;
+  while (
+      other->Put("key-" + std::to_string(keys.size()), BytesOf("x", 64 * 1024)).value_or(false)) {
+    keys.push_back("key-" + std::to_string(keys.size()));
+  }
+  ASSERT_GT(keys.size(), 100u);
+  std::memset(page.data(), 'w', page.size_bytes());
+  client.reset();
+  std::memset(closed_first.data(), 'w', page.size_bytes());
+  for (const std::string& key : keys) EXPECT_TRUE(Matches(other->Retrieve(key).value(), "x"));
+  EXPECT_TRUE(server.AuditIsClean());
+  EXPECT_EQ(server.CountInClients("\"closed\""), 1u);
+  // With the last of them the client is gone, and its pages come back.
+  {
+    const Page dropped(std::move(page));
+  }
+  {
+    const Page dropped(std::move(closed_first));
+  }
+  while (server.CountInClients("\"closed\"") != 0) {
+  }
+  while (!other->Put("room", BytesOf("room", 64 * 1024)).value_or(false)) {
+  }
   EXPECT_TRUE(server.AuditIsClean());
 }
 

@@ -70,6 +70,7 @@ void DirectLink::Close() {
 
 Status DirectLink::Connect(const wire::AttachRequest& request, wire::AttachReply* reply,
                            std::vector<std::shared_ptr<MappedPool>>* pools) {
+  if (connecting) connecting();
   Disconnect();
   // Let go outside the host's mutex, which the last of their tokens takes.
   std::vector<std::shared_ptr<DirectPool>> former;

@@ -107,6 +107,9 @@ class DirectLink final : public Link {
   Result<std::string> Find(std::string_view own) override {
     return catalogue::NamespaceBelow(endpoint, own);
   }
+  // Called at the beginning of each Connect.
+  std::function<void()> connecting;
+
   Status Connect(const wire::AttachRequest& request, wire::AttachReply* reply,
                  std::vector<std::shared_ptr<MappedPool>>* pools) override;
   Status Call(const wire::Request& request, Status* server_status, wire::Reply* reply,

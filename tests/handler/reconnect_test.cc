@@ -93,7 +93,7 @@ TEST_F(ReconnectTest, KeysLieBelowTheEndpointsNamespace) {
 TEST_F(ReconnectTest, InAnotherNamespaceNothingOldIsBelieved) {
   ASSERT_TRUE(Put(one, "key").value());
   View view = one->Retrieve("key", Verify::kNo).value();
-  const PageHandle page = Written(one, "x");
+  PageHandle page = Written(one, "x");
   one.link.endpoint = "tcp://127.0.0.1:5556";
   host.Restart();
   EXPECT_OK(one->Ping());
@@ -105,8 +105,10 @@ TEST_F(ReconnectTest, InAnotherNamespaceNothingOldIsBelieved) {
   EXPECT_TRUE(Put(one, "key").value());
   EXPECT_EQ(one->Delete("key").value(), wire::DeleteOutcome::kDeleted);
   EXPECT_EQ(Get(other, "key"), "key");
-  // With its last view the former client is gone, and its pages come back.
+  // With its last view and the last handle of a page the former client is gone, and its pages come
+  // back.
   view.Release();
+  page = PageHandle();
   host.With([](engine::TestEngine& engine) { engine.Tick(); });
 }
 
@@ -249,8 +251,26 @@ TEST_F(LiesTest, NumbersOfPools) {
     one.link.Disconnect();
     Lie<wire::AttachRequest, wire::AttachReply>([=](auto& reply) { reply.pools.resize(pools); });
     EXPECT_CODE(one->Ping(), kDataLoss);
+    EXPECT_OK(one->Ping());
   }
+}
+
+TEST_F(LiesTest, AServerThatGoesOnWithNothingButLiesGetsANewClient) {
+  ASSERT_TRUE(one->Pin("key").value());
+  one.link.Disconnect();
+  // Whenever it says that the client goes on, what it says of its leases is wrong.
+  one.link.edit = [](const wire::Request&, Status*, wire::Reply* reply) {
+    auto* attached = std::get_if<wire::AttachReply>(reply);
+    if (attached != nullptr && attached->same_client) attached->pools[0].lease_blocks.clear();
+  };
+  EXPECT_CODE(one->Ping(), kDataLoss);
+  EXPECT_CODE(one->Ping(), kDataLoss);
   EXPECT_OK(one->Ping());
+  EXPECT_EQ(one->epoch_changes(), 1u);
+  EXPECT_EQ(one.counters().pins, 0u);
+  EXPECT_TRUE(Put(one, "another").value());
+  EXPECT_EQ(Get(one, "key"), "key");
+  host.With([](engine::TestEngine& engine) { engine.Tick(); });  // buries the former one
 }
 
 TEST_F(LiesTest, FewerLeaseBlocksThanTheClientHas) {
