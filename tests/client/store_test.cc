@@ -133,7 +133,7 @@ TEST(Store, AnotherPoolAtTheSameSocketIsMappedAndOldHandlesAreStale) {
   LiveServer server("64MiB");
   const auto client = server.Connect();
   ASSERT_TRUE(client->Put("key", BytesOf("key")).value());
-  const View view = client->Retrieve("key").value();
+  View view = client->Retrieve("key").value();
   Page page = client->Alloc(64).value();
   server.End(SIGTERM);
   server.StartFresh();
@@ -142,6 +142,7 @@ TEST(Store, AnotherPoolAtTheSameSocketIsMappedAndOldHandlesAreStale) {
   EXPECT_TRUE(client->Put("new", BytesOf("new")).value());
   EXPECT_FALSE(client->Exists("key").value());
   EXPECT_TRUE(Matches(view, "key"));
+  view.Release();
   // It may be written to all the same: who holds it need not know that the server came back.
   std::memset(page.data(), 'x', page.size_bytes());
   EXPECT_EQ(page.data()[63], std::byte{'x'});

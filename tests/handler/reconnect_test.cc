@@ -178,6 +178,7 @@ TEST_F(ReconnectTest, OfABatchOfPinsThatFailsNoneIsLeft) {
   EXPECT_EQ(one->BatchPin(keys).value(), (std::vector<bool>{true, false, true}));
   EXPECT_EQ(one->BatchUnpin(keys).value(), (std::vector<bool>{true, false, true}));
   EXPECT_EQ(one->BatchUnpin(keys).value(), (std::vector<bool>{true, false, false}));
+  EXPECT_EQ(one.counters().pins, 0u);
 }
 
 // Leases beyond the first block: the server's count of blocks and the client's must not part, or
