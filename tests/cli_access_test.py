@@ -126,6 +126,15 @@ class OtherUsers(Open):
         refused = self.stranger("exists", "k", "--server", abstract_name(self.server))
         self.assertIn("not in the group", refused.stderr)
 
+    def test_a_group_of_an_earlier_start_has_no_part_in_the_next(self):
+        self.server.start("--socket-group", 54321)
+        self.server.stop()
+        for options in ((), ("--fresh",)):
+            self.server.start(*options)
+            for path in (self.server.pool, self.server.socket):
+                self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o600, path)
+            self.server.stop()
+
     def serve_as_stranger(self, where):
         """A server of another user, on a name or a path that a client takes for its own."""
         pool = pathlib.Path("/dev/shm", f"{self.server.folder.name}.strange")
@@ -182,7 +191,7 @@ class OtherUsers(Open):
     def test_a_folder_without_permission(self):
         refused = self.stranger("serve", "--pool", "shm:maru-none,size=32MiB", "--socket",
                                 "/root/maru.sock", *UNIX_ONLY)
-        os.unlink("/dev/shm/maru-none")
+        self.assertFalse(os.path.exists("/dev/shm/maru-none"))
         self.assertEqual(refused.returncode, 1)
         self.assertIn("/root/maru.sock", refused.stderr)
         self.assertIn("Permission denied", refused.stderr)

@@ -10,9 +10,10 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 
-from server import Server
+from server import UNIX_ONLY, Server
 
 MARU = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "build/maru").resolve()
 
@@ -48,10 +49,39 @@ class Keys(unittest.TestCase):
         self.put("one", b"1")
         done = self.server.run("exists", "one", "two", "--json")
         self.assertEqual(done.returncode, 1)
-        self.assertEqual(json.loads(done.stdout), {"one": "exists", "two": "missing"})
+        self.assertEqual(json.loads(done.stdout), [{"key": "one", "verdict": "exists"},
+                                                   {"key": "two", "verdict": "missing"}])
         removed = self.server.run("rm", "one", "two", "--json")
-        self.assertEqual(json.loads(removed.stdout), {"one": "deleted", "two": "missing"})
+        self.assertEqual(json.loads(removed.stdout), [{"key": "one", "verdict": "deleted"},
+                                                      {"key": "two", "verdict": "missing"}])
         self.assertEqual(self.server.run("exists", "one").returncode, 1)
+
+    def test_json_has_an_answer_for_each_key_though_keys_repeat_or_are_no_text(self):
+        # The byte FF, and the letter of that number; a key that is removed twice.
+        keys = [b"\xff", "\u00ff".encode(), "\u0085".encode(), b'a"\\', b"k", b"k"]
+        for key in keys[:-1]:
+            self.assertEqual(self.put(key, b"bytes").returncode, 0)
+
+        def named(entry):
+            return (bytes.fromhex(entry["key_hex"]) if "key_hex" in entry
+                    else entry["key"].encode())
+
+        listed = self.server.run("ls", "--json").stdout.splitlines()
+        self.assertEqual(sorted(named(json.loads(line)) for line in listed), sorted(keys[:-1]))
+        for command, verdicts in (("exists", ["exists"] * 6), ("unpin", ["not pinned"] * 6),
+                                  ("rm", ["deleted"] * 5 + ["missing"])):
+            done = self.server.run(command, "--json", *keys)
+            told = json.loads(done.stdout)
+            self.assertEqual([named(entry) for entry in told], keys)
+            self.assertEqual([entry["verdict"] for entry in told], verdicts)
+
+    def test_files_of_any_size_share_a_few_page_sizes(self):
+        sizes = [5000 + 4096 * n for n in range(60)]
+        for size in sizes:
+            done = self.put(f"of {size}", bytes(size))
+            self.assertEqual(done.returncode, 0, done.stderr)
+        for size in sizes:
+            self.assertEqual(len(self.server.run("get", f"of {size}").stdout), size)
 
     def test_keys_are_opaque(self):
         keys = ["", "/", "@", "a/b@c", "x" * 65536, "tab\tnewline\n", "\u00fc"]
@@ -190,19 +220,19 @@ class Errors(unittest.TestCase):
         with Server(MARU) as server:
             trace = server.folder / "trace.jsonl"
             trace.write_text('{"hash_ids": [1]}\n')
-            # It attaches, stores a mark, and waits for its other instance for ever.
+            server.run("put", "k", "-", data=b"bytes")
+            # It attaches, takes a page, and waits for its other instance for ever.
             waiting = subprocess.Popen(server.command(
                 "replay-instance", "--server", server.socket, "--trace", trace, "--instances", "2",
-                "--races", "1"), stderr=subprocess.DEVNULL)
-            while server.run("exists", "race/0/ready/0").returncode != 0:
-                self.assertIsNone(waiting.poll())
+                "--races", "1"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self.assertEqual(waiting.stdout.readline(), b"ready\n")
             self.assertEqual(server.stop(), 0)
             waiting.kill()
-            waiting.wait()
+            waiting.communicate()
             checked = subprocess.run([MARU, "pool", "check", server.pool], capture_output=True)
             self.assertIn(b"closed in order: yes", checked.stdout)
             server.start()
-            self.assertEqual(server.run("exists", "race/0/ready/0").returncode, 0)
+            self.assertEqual(server.run("exists", "k").returncode, 0)
 
     def test_wrong_words_are_exit_code_2(self):
         for words in (["no-such-command"], ["put", "k"], ["serve", "--eviction", "random"],
@@ -253,13 +283,35 @@ class Errors(unittest.TestCase):
         server.pool.write_bytes(b"not a pool" * 10000)
         before = (server.pool.read_bytes(), server.pool.stat().st_mtime_ns)
         try:
-            with self.assertRaises(RuntimeError):
-                server.start()
-            with self.assertRaises(RuntimeError):
-                server.start("--fresh")
+            for words in ([], ["--fresh"]):
+                with self.assertRaises(RuntimeError) as caught:
+                    server.start(*words)
+                self.assertIn("exit 1", str(caught.exception))
             self.assertEqual(before, (server.pool.read_bytes(), server.pool.stat().st_mtime_ns))
         finally:
             server.__exit__()
+
+
+    def test_a_pool_of_another_size_is_refused_and_a_damaged_one_is_broken(self):
+        server = Server(MARU)
+        self.addCleanup(server.__exit__)
+        server.start()
+        server.stop()
+        sound = server.pool.read_bytes()
+        damaged = bytearray(sound)
+        damaged[300] ^= 1  # within the superblock
+        for code, reason, held in ((1, "resized", sound + bytes(1 << 21)),
+                                   (1, "resized", sound[:-(1 << 21)]),
+                                   (1, "no pool", bytes(len(sound))),
+                                   (4, "torn", damaged)):
+            server.pool.write_bytes(held)
+            for words in (["serve", "--pool", f"file:{server.pool}", "--socket", server.socket,
+                           *UNIX_ONLY],
+                          ["pool", "inspect", server.pool], ["pool", "check", server.pool]):
+                done = subprocess.run([MARU, *words], capture_output=True, text=True)
+                self.assertEqual(done.returncode, code, (words, done.stderr))
+                self.assertIn(reason, done.stderr)
+            self.assertEqual(server.pool.read_bytes(), bytes(held))
 
 
 class Pool(unittest.TestCase):
@@ -289,6 +341,15 @@ class Pool(unittest.TestCase):
         self.assertEqual(checked.returncode, 0, checked.stdout)
         shown = json.loads(checked.stdout)
         self.assertEqual((shown["keys"], shown["verified_pages"]), (1, 1))
+
+    def test_an_audit_of_bytes_that_can_verify_none_says_so(self):
+        self.server.start()
+        self.assertEqual(self.server.run("audit", "--bytes").returncode, 0)  # no key at all
+        self.server.run("put", "--", "k", "-", data=b"unchecked")
+        for words in (["audit", "--bytes"], ["audit", "--bytes", "--json"]):
+            self.assertEqual(self.server.run(*words).returncode, 1, words)
+        self.assertIn(b"verified of 0 of 1 keys", self.server.run("audit", "--bytes").stdout)
+        self.assertEqual(self.server.run("audit").returncode, 0)
 
     def test_a_damaged_byte_is_named(self):
         self.server.start("--pool", f"file:{self.server.pool}2,size=64MiB,checksum")
@@ -348,6 +409,18 @@ class Full(unittest.TestCase):
             self.assertEqual(codes[0], 0)
             self.assertEqual(codes[-1], 1)
 
+    def test_a_key_that_has_no_room_for_its_text_is_refused(self):
+        with Server(MARU, size="32MiB", options=["--eviction", "none"]) as server:
+            # Text of 64 KiB beside a page of 512 bytes.
+            for i in range(1000):
+                key = f"{i}/".ljust(65536, "k")
+                done = server.run("put", "--page-size", "512", "--", key, "-", data=b"x")
+                if done.returncode != 0:
+                    break
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(b"no room for the text of the key", done.stderr)
+            self.assertEqual(server.run("exists", "--", key).returncode, 1)
+
     def test_with_eviction_the_oldest_go(self):
         with Server(MARU, size="32MiB") as server:
             for i in range(60):
@@ -394,6 +467,71 @@ class Workloads(unittest.TestCase):
             self.assertEqual(shown["stored"] - 53, shown["duplicates"] - 2 * 2)
             self.assertEqual(shown["leaked_pages"], 0)
             self.assertEqual(shown["verification_failures"], 0)
+
+    def test_races_are_met_on_a_pool_that_is_full_from_the_start(self):
+        done = subprocess.run([MARU, "demo", "--pool-size", "32MiB", "--page-size", "1MiB",
+                               "--json"], capture_output=True, text=True)
+        # Whether there is anything left to share is chance: 1 says that there was not.
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        shown = json.loads(done.stdout)
+        self.assertEqual((shown["races"], shown["races_won"], shown["races_lost"]), (8, 8, 8))
+
+    def test_an_instance_that_fails_ends_the_others_and_tells_why(self):
+        trace = self.one_request()
+        cases = (
+            # Not all of them get a page: the others wait for those without.
+            (1, "the pool is full", ["--instances", "8", "--races", "1", "--page-size", "8MiB",
+                                     "--pool-size", "64MiB"]),
+            (1, "the pool is full", ["--races", "1", "--page-size", "80MiB", "--pool-size",
+                                     "64MiB"]),
+            (2, "page_bytes 100", ["--page-size", "100", "--pool-size", "64MiB"]),
+            (2, "300 bytes", ["--namespace", "n" * 300, "--pool-size", "64MiB"]),
+            (2, "a pool has", ["--pool-size", "1MiB"]),
+            (1, "no pool at", ["--pool", "file:/dev/shm/no-such-pool"]),
+            (3, "maru serve", ["--server", "@no-such-server"]),
+        )
+        for code, reason, words in cases:
+            done = subprocess.run([MARU, "replay", trace, *words], capture_output=True, text=True)
+            self.assertEqual(done.returncode, code, (words, done.stderr))
+            lines = done.stderr.splitlines()
+            self.assertEqual(len(lines), 1, lines)
+            self.assertIn(reason, lines[0])
+            self.assertEqual(done.stdout, "")
+            done = subprocess.run([MARU, "replay", "--json", trace, *words], capture_output=True,
+                                  text=True)
+            self.assertEqual(done.returncode, code, (words, done.stderr))
+            told = json.loads(done.stderr)
+            self.assertEqual(told["exit_code"], code)
+            self.assertIn(reason, told["message"])
+
+    def test_with_json_nothing_but_errors_goes_to_standard_error(self):
+        for words in (["demo"], ["replay", self.one_request(), "--pool-size", "64MiB"],
+                      ["bench", "--keys", "100", "--time", "1", "--messages", "10", "--only",
+                       "catalogue"]):
+            done = subprocess.run([MARU, *words, "--json"], capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), words)
+
+    def test_replay_beside_another_client_tells_its_results(self):
+        with Server(MARU) as server:
+            waiting = subprocess.Popen(server.command(
+                "replay-instance", "--server", server.socket, "--trace", self.one_request(),
+                "--instances", "2", "--races", "1"), stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE)
+            self.assertEqual(waiting.stdout.readline(), b"ready\n")
+            shown = server.json("replay", self.one_request())
+            self.assertEqual((shown["requests"], shown["stored"]), (1, 1))
+            self.assertIsNone(shown["leaked_pages"])
+            self.assertIn("other clients", shown["leaks_unchecked"])
+            self.assertTrue(shown["audit_clean"])
+            waiting.kill()
+            waiting.communicate()
+
+    def one_request(self):
+        folder = tempfile.TemporaryDirectory(prefix="maru-test-")
+        self.addCleanup(folder.cleanup)
+        trace = pathlib.Path(folder.name) / "trace.jsonl"
+        trace.write_text('{"hash_ids": [1]}\n')
+        return trace
 
     def test_replay_refuses_a_bad_trace_by_line(self):
         with Server(MARU) as server:

@@ -31,15 +31,16 @@ class Server:
         self.said = []  # the lines of the last start, up to "listening on"
 
     def command(self, *words):
-        return [self.maru, *map(str, words)]
+        return [self.maru, *(w if isinstance(w, bytes) else str(w) for w in words)]
 
-    def start(self, *extra):
-        """Waits until it says that it listens. Raises with what it said otherwise."""
+    def start(self, *extra, log=None):
+        """Waits until it says that it listens. Raises with what it said otherwise. `log` is a
+        descriptor for its standard error instead of the file that logged() reads."""
         self.log = open(self.folder / "server.log", "ab")
         self.process = subprocess.Popen(
             self.command("serve", "--pool", f"file:{self.pool},size={self.size}", "--socket",
                          self.socket, *self.options, *extra),
-            stdout=subprocess.PIPE, stderr=self.log, text=True)
+            stdout=subprocess.PIPE, stderr=self.log if log is None else log, text=True)
         self.said = []
         for line in self.process.stdout:
             self.said.append(line.rstrip("\n"))

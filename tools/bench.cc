@@ -70,6 +70,7 @@ Result<std::vector<uint32_t>> SmallCounts(const Arguments& arguments, const char
 // A pool of its own and its server, both gone afterwards; the pool outlives a restart.
 class PrivateRun {
  public:
+  explicit PrivateRun(ServerLog log) : log_(log) {}
   ~PrivateRun() {
     server_.reset();
     if (!path_.empty()) os::RemoveFile(path_).ok();
@@ -92,9 +93,10 @@ class PrivateRun {
 
  private:
   Status StartServer() {
-    MARU_ASSIGN_OR_RETURN(server_, PrivateServer::Start(spec_));
+    MARU_ASSIGN_OR_RETURN(server_, PrivateServer::Start(spec_, 0, log_));
     return OkStatus();
   }
+  const ServerLog log_;
   std::string path_, spec_;
   std::unique_ptr<PrivateServer> server_;
 };
@@ -171,7 +173,7 @@ Result<BenchSpec> SpecOf(const Arguments& arguments) {
 Status RunPrivate(BenchSpec spec, const Parts& parts, uint64_t keys, const BenchNote& note,
                   std::vector<BenchRow>* rows) {
   note("a private server, and " + std::to_string(keys) + " keys");
-  PrivateRun run;
+  PrivateRun run(spec.server_log);
   MARU_RETURN_IF_ERROR(run.Start(keys * (spec.page_bytes + kBytesAKey) + kSpareBytes));
   spec.server = run.server().socket_path();
   spec.server_pid = run.server().pid();
@@ -213,7 +215,10 @@ Result<Exit> Bench(const Arguments& arguments) {
     spec.server = ServerOf(arguments);
     spec.server_user = arguments.Get("server-user");
   }
-  const BenchNote note = [](const std::string& text) { Note(text); };
+  const BenchNote note = [&arguments](const std::string& text) {
+    if (!arguments.json()) Note(text);
+  };
+  spec.server_log = arguments.json() ? ServerLog::kHidden : ServerLog::kShown;
   std::vector<BenchRow> rows;
   for (const uint64_t keys : spec.keys) {
     MARU_RETURN_IF_ERROR(shared ? RunShared(spec, parts, keys, note, &rows)

@@ -20,6 +20,7 @@
 #include "os/file.h"
 #include "os/process.h"
 #include "os/unix_socket.h"
+#include "tools/private_server.h"
 
 namespace maru::tools {
 
@@ -42,6 +43,7 @@ struct BenchRow {
 };
 
 struct BenchSpec {
+  ServerLog server_log = ServerLog::kShown;
   std::vector<uint64_t> keys;
   std::vector<uint32_t> readers, batches;
   uint32_t repetitions = 5;

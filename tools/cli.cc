@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "os/errno_status.h"
 #include "tools/command.h"
 #include "tools/config.h"
+#include "tools/error_line.h"
 #include "tools/output.h"
 
 namespace maru::tools {
@@ -74,34 +76,27 @@ void Bind(CLI::App* parent, const Command& command, Bound* bound) {
   }
 }
 
-Exit ExitOf(const Status& status) {
-  switch (status.code()) {
-    case StatusCode::kInvalidArgument: return Exit::kUsage;
-    case StatusCode::kUnavailable:
-    case StatusCode::kDeadlineExceeded: return Exit::kNoServer;
-    case StatusCode::kInternal:
-    case StatusCode::kDataLoss: return Exit::kBroken;
-    default: return Exit::kNotThere;
-  }
+int Fail(const Status& status, bool as_json) {
+  Note(as_json ? ErrorLine(status) : "maru: " + Printable(status.message()));
+  return static_cast<int>(ExitOf(status));
 }
 
-int Fail(const Status& status, bool as_json) {
-  const Exit exit = ExitOf(status);
-  if (as_json) {
-    Note("{\"error\": " + JsonString(StatusCodeName(status.code())) +
-         ", \"message\": " + JsonString(status.message()) +
-         ", \"exit_code\": " + std::to_string(static_cast<int>(exit)) + "}");
-  } else {
-    Note("maru: " + Printable(status.message()));
+// What a server answers is its own to say: an answer that lacks what the command looks for is an
+// error of the command.
+Result<Exit> RunCommand(const Bound& bound) {
+  try {
+    return bound.command->run(bound.arguments);
+  } catch (const nlohmann::json::exception& error) {
+    return DataLoss(std::string("the server's answer is not what this maru expects: ") +
+                    error.what());
   }
-  return static_cast<int>(exit);
 }
 
 Result<Exit> Run(Bound* bound) {
   std::vector<OptionRow> rows(bound->command->options.begin(), bound->command->options.end());
   rows.insert(rows.end(), CommonOptions().begin(), CommonOptions().end());
   MARU_RETURN_IF_ERROR(CompleteArguments(rows, &bound->arguments));
-  Result<Exit> exit = bound->command->run(bound->arguments);
+  Result<Exit> exit = RunCommand(*bound);
   // What was printed and got lost is not done.
   const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
   if (exit.ok() && lost) return os::ErrnoStatus(errno, "write", "standard output");

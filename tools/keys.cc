@@ -1,6 +1,7 @@
 // maru put, get, exists, rm, unpin, ls: keys by hand.
 
 #include <algorithm>
+#include <bit>
 #include <span>
 #include <vector>
 
@@ -29,10 +30,17 @@ ClientOptions OptionsFor(const Arguments& arguments) {
 
 constexpr OptionRow kPutOptions[] = {
     {"namespace", "NAME", "", "Keys of this namespace", Takes::kOne},
-    {"page-size", "SIZE", "", "Page size; default: the file's size, in whole 4 KiB", Takes::kOne},
+    {"page-size", "SIZE", "",
+     "Page size; default: the power of two that holds the file, 4 KiB at least", Takes::kOne},
 };
 // Without --page-size: so much is read before it is asked for on purpose.
 constexpr uint64_t kPutBytesMax = kGiB;
+// Pages of one size take whole regions, so files of any size share a few sizes.
+uint64_t PutPageBytes(uint64_t file_bytes) {
+  constexpr uint64_t kPageBytesMin = 4096;
+  return std::max(kPageBytesMin, std::bit_ceil(file_bytes));
+}
+
 constexpr PositionalRow kPutPositionals[] = {
     {"KEY", "The key", Takes::kOne},
     {"FILE", "What to store; - is standard input", Takes::kOne},
@@ -51,12 +59,13 @@ Result<Exit> RunPut(const Arguments& arguments) {
                            "; a larger --page-size admits more");
   }
   MARU_RETURN_IF_ERROR(bytes.status());
-  if (!arguments.Has("page-size")) {
-    constexpr uint64_t kGrain = 4096;
-    options.page_bytes = std::max<uint64_t>(kGrain, (bytes->size() + kGrain - 1) / kGrain * kGrain);
-  }
+  if (!arguments.Has("page-size")) options.page_bytes = PutPageBytes(bytes->size());
   MARU_ASSIGN_OR_RETURN(const auto client, ConnectTo(arguments, options));
   MARU_ASSIGN_OR_RETURN(const bool stored, client->Put(key, std::as_bytes(std::span(*bytes))));
+  if (!stored && client->statistics().stores_refused != 0) {
+    return ResourceExhausted("the server has no room for the text of the key " + Printable(key) +
+                             ": the pool is full and nothing may go");
+  }
   if (!stored) return Unavailable("the store's outcome is unknown: ask with `maru exists`");
   const bool duplicate = client->statistics().duplicates != 0;
   if (arguments.json()) {
@@ -114,13 +123,13 @@ Result<Exit> PrintVerdicts(const Arguments& arguments, const std::vector<std::st
   for (size_t i = 0; i < keys.size(); ++i) {
     all = all && verdicts[i].good;
     if (arguments.json()) {
-      json +=
-          (json.empty() ? "" : ", ") + JsonString(keys[i]) + ": " + JsonString(verdicts[i].word);
+      json += std::string(json.empty() ? "" : ", ") + "{" + JsonKey(keys[i]) +
+              ", \"verdict\": " + JsonString(verdicts[i].word) + "}";
     } else {
       PrintLine(verdicts[i].word + " " + Printable(keys[i]));
     }
   }
-  if (arguments.json()) PrintLine("{" + json + "}");
+  if (arguments.json()) PrintLine("[" + json + "]");
   return all ? Exit::kDone : Exit::kNotThere;
 }
 
@@ -190,7 +199,7 @@ Result<Exit> RunList(const Arguments& arguments) {
           std::to_string(item.length_bytes), std::to_string(item.page.pool.value()),
           std::to_string(item.page.record.value()), std::to_string(item.page.generation.value())};
       if (arguments.json()) {
-        PrintLine("{\"key\": " + JsonString(item.key) + ", \"bytes\": " + numbers[0] +
+        PrintLine("{" + JsonKey(item.key) + ", \"bytes\": " + numbers[0] +
                   ", \"pool\": " + numbers[1] + ", \"record\": " + numbers[2] +
                   ", \"generation\": " + numbers[3] + "}");
       } else if (arguments.Has("long")) {
@@ -219,12 +228,14 @@ extern const Command kGet = {"get",
                              kGetOptions,
                              kOneKey,
                              &RunGet};
-extern const Command kExists = {"exists",
-                                "Tell of each key whether it is there",
-                                "Exit code 0: all are there; 1: one is missing.",
-                                kNamespaceOnly,
-                                kKeys,
-                                &RunExists};
+extern const Command kExists = {
+    "exists",
+    "Tell of each key whether it is there",
+    "Exit code 0: all are there; 1: one is missing. With --json a list in the order of the keys:\n"
+    "[{\"key\": TEXT, \"verdict\": \"exists\"}], with key_hex for a key that is no UTF-8.",
+    kNamespaceOnly,
+    kKeys,
+    &RunExists};
 extern const Command kRemove = {"rm",
                                 "Delete keys",
                                 "Exit code 1 when one was missing or is pinned; the bytes stay "
@@ -238,12 +249,13 @@ extern const Command kUnpin = {"unpin",
                                kNamespaceOnly,
                                kKeys,
                                &RunUnpin};
-extern const Command kList = {"ls",
-                              "List keys",
-                              "With --json there is a line for each key.\n"
-                              "Example: maru ls --prefix model- --long",
-                              kListOptions,
-                              {},
-                              &RunList};
+extern const Command kList = {
+    "ls",
+    "List keys",
+    "With --json there is a line for each key; one that is no UTF-8 is told as key_hex.\n"
+    "Example: maru ls --prefix model- --long",
+    kListOptions,
+    {},
+    &RunList};
 
 }  // namespace maru::tools

@@ -32,16 +32,23 @@ size_t Utf8Length(std::string_view text) {
   return length;
 }
 
+// U+0000 to U+001F and U+007F to U+009F, which some terminals take as orders.
+bool IsControl(std::string_view text, size_t length) {
+  const auto byte = static_cast<unsigned char>(text[0]);
+  if (length == 2) return byte == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0;
+  return length == 1 && (byte < 0x20 || byte == 0x7F);
+}
+
 std::string Escaped(std::string_view text, const char* format) {
   std::string out;
   while (!text.empty()) {
-    const auto byte = static_cast<unsigned char>(text[0]);
     const size_t length = Utf8Length(text);
-    if (length == 0 || byte < 0x20 || byte == 0x7F) {
+    if (length == 0 || IsControl(text, length)) {
       char buffer[8];
-      std::snprintf(buffer, sizeof(buffer), format, byte);
+      // Of two bytes, the second is the character's number.
+      std::snprintf(buffer, sizeof(buffer), format, static_cast<unsigned char>(text[length / 2]));
       out += buffer;
-      text.remove_prefix(1);
+      text.remove_prefix(std::max<size_t>(length, 1));
       continue;
     }
     out += text.substr(0, length);
@@ -80,6 +87,23 @@ std::string JsonString(std::string_view text) {
     quoted += c;
   }
   return "\"" + Escaped(quoted, "\\u%04x") + "\"";
+}
+
+std::string JsonKey(std::string_view key) {
+  bool text = true;
+  for (std::string_view rest = key; !rest.empty();) {
+    const size_t length = Utf8Length(rest);
+    if (length == 0) text = false;
+    rest.remove_prefix(std::max<size_t>(length, 1));
+  }
+  if (text) return "\"key\": " + JsonString(key);
+  std::string hex;
+  for (const char c : key) {
+    char digits[3];
+    std::snprintf(digits, sizeof(digits), "%02x", static_cast<unsigned char>(c));
+    hex += digits;
+  }
+  return "\"key_hex\": \"" + hex + "\"";
 }
 
 std::string Printable(std::string_view text) { return Escaped(text, "\\x%02x"); }

@@ -20,9 +20,13 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// A quoted JSON string; bytes that are no UTF-8 are written as \u00XX of their value.
+// A quoted JSON string; bytes that are no UTF-8 are written as \u00XX of their value, so that a
+// byte and the letter of its number look alike: keys are told by JsonKey.
 std::string JsonString(std::string_view text);
-// Text that is safe on a terminal: control bytes and what is no UTF-8 as \xXX.
+// The member of an object that names a key, a different one for each: "key": "TEXT", and
+// "key_hex": "00FF" of what is no UTF-8.
+std::string JsonKey(std::string_view key);
+// Text that is safe on a terminal, and one line: control characters and what is no UTF-8 as \xXX.
 std::string Printable(std::string_view text);
 
 void Print(std::string_view text);  // to standard output

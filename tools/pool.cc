@@ -4,6 +4,7 @@
 #include "layout/geometry.h"
 #include "pool/check.h"
 #include "pool/inspect.h"
+#include "pool/new_pool.h"
 #include "pool/pool_file.h"
 #include "tools/commands.h"
 #include "tools/output.h"

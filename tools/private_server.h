@@ -4,17 +4,27 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 
 #include "maru/result.h"
 #include "os/process.h"
 
 namespace maru::tools {
 
+// What it writes to standard error.
+enum class ServerLog : uint8_t {
+  kShown,   // is passed on
+  kHidden,  // is not, for who prints JSON
+};
+
 class PrivateServer {
  public:
-  // `pool` as for `maru serve --pool`; empty: `bytes` of shared memory.
-  static Result<std::unique_ptr<PrivateServer>> Start(const std::string& pool, uint64_t bytes = 0);
+  // `pool` as for `maru serve --pool`; empty: `bytes` of shared memory. An error of its start is
+  // the server's own.
+  static Result<std::unique_ptr<PrivateServer>> Start(const std::string& pool, uint64_t bytes,
+                                                      ServerLog log);
   ~PrivateServer();
 
   // "@name"
@@ -24,9 +34,13 @@ class PrivateServer {
  private:
   PrivateServer(os::Child child, std::string socket_path)
       : child_(std::move(child)), socket_path_(std::move(socket_path)) {}
+  // Why it ended before it listened.
+  Status Failure();
 
   os::Child child_;
   const std::string socket_path_;
+  std::thread relay_;              // reads what it writes to standard error, until it ends
+  std::optional<Status> failure_;  // the relay's, until that has ended
 };
 
 }  // namespace maru::tools

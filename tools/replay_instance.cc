@@ -1,11 +1,12 @@
 // maru replay-instance: one instance of a replay (see instance.h). Not for people.
 
 #include <cstdio>
-#include <thread>
 #include <unordered_set>
 
+#include "os/line_reader.h"
 #include "tools/commands.h"
 #include "tools/connect.h"
+#include "tools/error_line.h"
 #include "tools/instance.h"
 #include "tools/output.h"
 #include "tools/workload.h"
@@ -25,29 +26,21 @@ constexpr OptionRow kOptions[] = {
 };
 
 constexpr size_t kStoreBatch = 64;
+constexpr int kStandardInput = 0;
 
 class Instance {
  public:
   Instance(Client* client, uint64_t page_bytes) : client_(client), page_bytes_(page_bytes) {}
 
-  // All instances store the same keys at the same moment: each waits until the others stand ready,
-  // which they tell through the pool itself.
-  Status Race(uint32_t races, uint64_t index, uint64_t instances) {
+  // All instances store the same keys at the same moment. Between the first store of a key and the
+  // last look at it nobody asks for a page, so that no full pool can drop it.
+  Status Race(uint32_t races) {
     for (uint32_t race = 0; race < races; ++race) {
       const std::string name = "race/" + std::to_string(race);
       MARU_ASSIGN_OR_RETURN(Page page, client_->Alloc(page_bytes_));
       const uint64_t block = ~uint64_t{race};
       FillBlock(block, page.bytes());
-      const std::string ready = name + "/ready/";
-      const std::byte mark{1};
-      MARU_RETURN_IF_ERROR(client_->Put(ready + std::to_string(index), {&mark, 1}).status());
-      for (uint64_t other = 0; other < instances; ++other) {
-        while (true) {
-          MARU_ASSIGN_OR_RETURN(const bool there, client_->Exists(ready + std::to_string(other)));
-          if (there) break;
-          std::this_thread::yield();
-        }
-      }
+      MARU_RETURN_IF_ERROR(Meet());
       const uint64_t duplicates = client_->statistics().duplicates;
       MARU_ASSIGN_OR_RETURN(const bool stored, client_->Store(name, std::move(page)));
       ++result_.races;
@@ -59,7 +52,8 @@ class Instance {
         ++result_.races_lost;
       }
       MARU_ASSIGN_OR_RETURN(const View view, client_->Retrieve(name));
-      if (!view || !VerifyBlock(block, view.bytes())) ++result_.verification_failures;
+      if (stored && (!view || !VerifyBlock(block, view.bytes()))) ++result_.verification_failures;
+      MARU_RETURN_IF_ERROR(Meet());
     }
     return OkStatus();
   }
@@ -96,6 +90,15 @@ class Instance {
   }
 
  private:
+  // Returns when all instances are here.
+  Status Meet() {
+    PrintLine(kReadyLine);
+    std::fflush(stdout);
+    MARU_ASSIGN_OR_RETURN(const std::optional<std::string> go, control_.Next());
+    if (go) return OkStatus();
+    return Unavailable("another instance has failed");
+  }
+
   Status StoreBlocks(const TraceRequest& request, const std::vector<std::string_view>& texts,
                      std::span<const size_t> which) {
     std::vector<Page> pages;
@@ -126,6 +129,7 @@ class Instance {
 
   Client* const client_;
   const uint64_t page_bytes_;
+  os::LineReader control_{kStandardInput};
   InstanceResult result_;
   std::unordered_set<uint64_t> mine_;
 };
@@ -143,7 +147,7 @@ void PrintResult(const InstanceResult& r) {
       static_cast<unsigned long long>(r.races_lost));
 }
 
-Result<Exit> Play(const Arguments& arguments) {
+Status Play(const Arguments& arguments) {
   MARU_ASSIGN_OR_RETURN(const uint64_t index, arguments.Number("index", 0, 1023));
   MARU_ASSIGN_OR_RETURN(const uint64_t instances, arguments.Number("instances", 1, 1024));
   MARU_ASSIGN_OR_RETURN(const uint64_t races, arguments.Number("races", 0, 1000));
@@ -155,7 +159,7 @@ Result<Exit> Play(const Arguments& arguments) {
   MARU_ASSIGN_OR_RETURN(options.page_bytes, arguments.Size("page-size"));
   MARU_ASSIGN_OR_RETURN(const auto client, ConnectTo(arguments, options));
   Instance instance(client.get(), options.page_bytes);
-  MARU_RETURN_IF_ERROR(instance.Race(static_cast<uint32_t>(races), index, instances));
+  MARU_RETURN_IF_ERROR(instance.Race(static_cast<uint32_t>(races)));
   const uint64_t count = limit == 0 ? trace.size() : std::min<uint64_t>(limit, trace.size());
   constexpr uint64_t kProgressEvery = 100;
   for (uint64_t i = index; i < count; i += instances) {
@@ -166,11 +170,18 @@ Result<Exit> Play(const Arguments& arguments) {
     }
   }
   PrintResult(instance.result());
-  return Exit::kDone;
+  return OkStatus();
+}
+
+Result<Exit> Run(const Arguments& arguments) {
+  const Status played = Play(arguments);
+  if (played.ok()) return Exit::kDone;
+  PrintLine(ErrorLine(played));
+  return ExitOf(played);
 }
 
 }  // namespace
 
-extern const Command kReplayInstance = {"replay-instance", "", "", kOptions, {}, &Play};
+extern const Command kReplayInstance = {"replay-instance", "", "", kOptions, {}, &Run};
 
 }  // namespace maru::tools

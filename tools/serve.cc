@@ -2,40 +2,27 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <memory>
 
+#include "base/log.h"
 #include "base/units.h"
 #include "client/defaults.h"
 #include "maru/log.h"
 #include "os/clock.h"
+#include "os/process.h"
 #include "server/pool_spec.h"
 #include "server/server.h"
 #include "tools/commands.h"
 #include "tools/connect.h"
 #include "tools/output.h"
 #include "tools/serve_options.h"
+#include "tools/stderr_log.h"
 
 namespace maru::tools {
 
-namespace {
-
-class StderrLog final : public LogSink {
- public:
-  void Write(LogLevel level, std::string_view line) override {
-    const std::time_t now = std::time(nullptr);
-    std::tm parts{};
-    gmtime_r(&now, &parts);
-    char stamp[32];
-    std::strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%SZ", &parts);
-    std::fprintf(stderr, "%s %s %.*s\n", stamp, std::string(LogLevelName(level)).c_str(),
-                 static_cast<int>(line.size()), line.data());
-  }
-};
-
-}  // namespace
-
 Status SetUpLog(const std::string& level_name) {
+  // Whoever reads what the server says may go; its clients stay.
+  os::IgnoreBrokenPipes();
   std::string named = level_name;
   for (char& c : named) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
@@ -43,7 +30,7 @@ Status SetUpLog(const std::string& level_name) {
   if (named == "warn") named = "warning";
   for (LogLevel level : {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError}) {
     if (LogLevelName(level) != named) continue;
-    SetLogSink(std::make_shared<StderrLog>(), level);
+    SetLogSink(std::make_shared<StderrLog>(&os::RealClock()), level);
     return OkStatus();
   }
   return InvalidArgument("--log-level " + level_name + ": debug, info, warning or error is wanted");
@@ -167,7 +154,8 @@ Result<Exit> Serve(const Arguments& arguments) {
   } else {
     TellPeople(options, *server);
   }
-  std::fflush(stdout);
+  if (std::fflush(stdout) != 0) LogWarning("where the server listens could not be printed");
+  std::clearerr(stdout);
   MARU_RETURN_IF_ERROR(server->Run());
   return Exit::kDone;
 }

@@ -55,12 +55,12 @@ std::string Text(const Json& object, const char* name) {
 void PrintSummary(const Json& summary) {
   PrintLine("server " + Text(summary, "server_version") + ", up " +
             std::to_string(summary.value("uptime_ms", uint64_t{0}) / 1000) + " s, eviction " +
-            Text(summary, "eviction") + ", clients " + Number(summary["clients"], "attached") +
-            " attached, " + Number(summary["clients"], "detached") + " detached");
+            Text(summary, "eviction") + ", clients " + Number(summary.at("clients"), "attached") +
+            " attached, " + Number(summary.at("clients"), "detached") + " detached");
   Table pools({"pool", "size", "free", "pages", "records", "text", "index", "leases", "keys"});
   Table pages({"pages of", "all", "free", "granted", "live", "condemned", "quarantined", "worn"});
-  for (const Json& pool : summary["pools"]) {
-    const Json& counts = pool["pages"];
+  for (const Json& pool : summary.at("pools")) {
+    const Json& counts = pool.at("pages");
     pools.Add({Text(pool, "name"), Size(pool, "pool_bytes"), Size(pool, "free_bytes"),
                Size(pool, "pages_bytes"), Size(pool, "records_bytes"), Size(pool, "text_bytes"),
                Size(pool, "index_bytes"), Size(pool, "lease_bytes"), Number(counts, "live")});
@@ -69,7 +69,7 @@ void PrintSummary(const Json& summary) {
                Number(counts, "quarantined"), Number(counts, "worn")});
   }
   Print(pools.ToString() + "\n" + pages.ToString());
-  const Json& counters = summary["counters"];
+  const Json& counters = summary.at("counters");
   PrintLine("\nsince its start: " + Number(counters, "registered") + " registered, " +
             Number(counters, "duplicates") + " duplicates, " + Number(counters, "deleted") +
             " deleted, " + Number(counters, "evicted") + " evicted, " +
@@ -90,7 +90,7 @@ void PrintRegions(const Json& regions) {
   Table table(
       {"pool", "region", "offset", "size", "page size", "pages", "free", "granted", "live"});
   for (const Json& region : regions) {
-    const Json& counts = region["pages"];
+    const Json& counts = region.at("pages");
     table.Add({Number(region, "pool"), Number(region, "region_id"), Number(region, "offset_bytes"),
                Size(region, "length_bytes"), Size(region, "page_bytes"), Number(counts, "all"),
                Number(counts, "free"), Number(counts, "granted"), Number(counts, "live")});
@@ -102,7 +102,7 @@ void PrintCondemned(const Json& pages) {
   Table table({"pool", "record", "generation", "page size", "held by"});
   for (const Json& page : pages) {
     std::string holders;
-    for (const Json& holder : page["holders"]) {
+    for (const Json& holder : page.at("holders")) {
       const std::string name =
           holder.is_string() ? holder.get<std::string>() : holder.value("label", holder.dump());
       holders += (holders.empty() ? "" : ", ") + Printable(name);

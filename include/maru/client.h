@@ -187,6 +187,8 @@ class MARU_EXPORT Client {
   struct Statistics {
     std::uint64_t allocs = 0, alloc_messages = 0;
     std::uint64_t stores = 0, duplicates = 0, stores_failed = 0;
+    std::uint64_t stores_refused =
+        0;  // of those that failed: the key is not there, for want of room
     std::uint64_t hits = 0, misses = 0, server_asks = 0;
     std::uint64_t reconnects = 0, pages_in_hand = 0, pages_held = 0, pages_unknown = 0;
     std::uint64_t leases = 0, pins = 0;

@@ -287,6 +287,7 @@ Client::Statistics Client::statistics() const {
   out.stores = counters.stores;
   out.duplicates = counters.duplicates;
   out.stores_failed = counters.failed;
+  out.stores_refused = counters.refused;
   out.hits = counters.hits;
   out.misses = counters.misses;
   out.server_asks = counters.server_asks;

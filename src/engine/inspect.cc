@@ -65,6 +65,17 @@ Status Inspection::Inspect(const wire::InspectRequest& request, wire::InspectRep
                          std::to_string(static_cast<unsigned>(request.topic)));
 }
 
+// The longest that a view's page can be: a byte of a text takes six where it is escaped.
+constexpr size_t kTextMax = 6 * (layout::kLabelBytes - 1) + sizeof("\"\",");
+constexpr size_t kNamespaceMax = 6 * layout::kNamespaceBytesMax + sizeof("\"\",");
+constexpr size_t kNumbersMax = 800;  // of one entry, with the names of all members
+constexpr size_t kPageMax = layout::kPayloadBytesMax - 64;
+static_assert(Inspection::kClientsPerPage * (kNumbersMax + kTextMax + kNamespaceMax) <= kPageMax);
+static_assert(Inspection::kRegionsPerPage * (kNumbersMax + 2 * kTextMax) <= kPageMax);
+static_assert(Inspection::kCondemnedPerPage *
+                  (kNumbersMax + Inspection::kHoldersPerPage * kTextMax) <=
+              kPageMax);
+
 std::string Inspection::Summary() const {
   JsonWriter json;
   json.BeginObject()

@@ -13,8 +13,9 @@ namespace maru::engine {
 class Inspection {
  public:
   static constexpr uint32_t kClientsPerPage = 32;
-  static constexpr uint32_t kRegionsPerPage = 128;
-  static constexpr uint32_t kCondemnedPerPage = 64;
+  // As many as one answer holds, whatever bytes the clients' names have.
+  static constexpr uint32_t kRegionsPerPage = 64;
+  static constexpr uint32_t kCondemnedPerPage = 32;
   static constexpr uint32_t kHoldersPerPage = 8;          // of one condemned page
   static constexpr uint32_t kPageSizesShown = 16;         // of one pool
   static constexpr uint32_t kRecordsPerStep = 16 * 1024;  // looked at for one answer

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "engine/inspect.h"
 #include "engine/test_engine.h"
 #include "engine/test_upstream.h"
 
@@ -136,6 +137,32 @@ TEST(InspectTest, CondemnedPagesNameTheirHolders) {
     ASSERT_EQ(page["holders"].size(), 1u);
     EXPECT_EQ(page["holders"][0], "the \"reader\"\uFFFD");
   }
+}
+
+TEST(InspectTest, NamesThatGrowSixfoldWhenTheyAreWrittenFitEveryAnswer) {
+  TestEngine host;
+  const std::string label(layout::kLabelBytes - 1, '\x01');
+  const std::string name_space(layout::kNamespaceBytesMax, '\x02');
+  std::vector<std::unique_ptr<TestClient>> readers;
+  for (uint32_t i = 0; i < Inspection::kClientsPerPage + 1; ++i) {
+    readers.push_back(std::make_unique<TestClient>(
+        &host, TestClient::Options{.label = label, .name_space = name_space}));
+  }
+  TestClient& client = *readers[0];
+  for (int i = 0; i < 100; ++i) {
+    const std::string key = "key" + std::to_string(i);
+    const wire::PageRef page = client.Put(key);
+    for (uint32_t r = 1; r <= Inspection::kHoldersPerPage; ++r) {
+      ASSERT_TRUE(readers[r]->Lease(page));
+    }
+    client.Delete(key);
+  }
+  const json condemned = Inspect(&client, wire::InspectTopic::kCondemned);
+  ASSERT_EQ(condemned.size(), 100u);
+  for (const json& page : condemned) {
+    EXPECT_EQ(page["holders"], json(std::vector(Inspection::kHoldersPerPage, label)));
+  }
+  EXPECT_EQ(Inspect(&client, wire::InspectTopic::kClients).size(), readers.size());
 }
 
 TEST(InspectTest, AnUnknownViewIsRefused) {

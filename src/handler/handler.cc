@@ -112,6 +112,7 @@ Handler::Counters Handler::Impl::counters() const {
   all.duplicates = read(counts_.duplicates);
   all.stale = read(counts_.stale);
   all.failed = read(counts_.failed);
+  all.refused = read(counts_.refused);
   all.hits = read(counts_.hits);
   all.misses = read(counts_.misses);
   all.server_asks = read(counts_.server_asks);

@@ -182,6 +182,7 @@ class Handler {
 
   struct Counters {
     uint64_t allocs = 0, alloc_messages = 0, stores = 0, duplicates = 0, stale = 0, failed = 0;
+    uint64_t refused = 0;  // of those that failed: the server said no
     uint64_t hits = 0, misses = 0, server_asks = 0, reconnects = 0, settled_kept = 0,
              settled_live = 0, settled_gone = 0, free_in_hand = 0, held = 0, unknown = 0,
              leases = 0, pins = 0;

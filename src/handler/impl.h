@@ -252,7 +252,7 @@ class Handler::Impl {
   // Relaxed everywhere: statistics.
   struct AtomicCounters {
     std::atomic<uint64_t> allocs{0}, alloc_messages{0}, stores{0}, duplicates{0}, stale{0},
-        failed{0}, hits{0}, misses{0}, server_asks{0}, reconnects{0}, settled_kept{0},
+        failed{0}, refused{0}, hits{0}, misses{0}, server_asks{0}, reconnects{0}, settled_kept{0},
         settled_live{0}, settled_gone{0};
   };
   mutable AtomicCounters counts_;

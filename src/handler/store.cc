@@ -217,6 +217,7 @@ void Handler::Impl::ApplyOutcome(const StoreItem& item, const wire::RegisterRepl
         *stored = Stored::kYes;
       } else {
         Add(counts_.failed);
+        Add(counts_.refused);
       }
       // Worn: this page has had its last life.
       if (outcome.generation.value() == 0 || kDefect == Defect::kLoserPageIsLost) {

@@ -79,11 +79,12 @@ Status CheckVersion(const Superblock& block) {
   const std::string versions = Concat("the pool has layout version ", block.layout_version,
                                       ", this maru reads version ", kLayoutVersion, ": ");
   if (block.layout_version > kLayoutVersion) {
-    return DataLoss(versions + "upgrade this maru, or make a new pool with `maru pool init`");
+    return FailedPrecondition(versions +
+                              "upgrade this maru, or make a new pool with `maru pool init`");
   }
-  return DataLoss(versions +
-                  "the pool is the older side: make it anew with `maru pool init`, or read it "
-                  "with the maru that made it");
+  return FailedPrecondition(versions +
+                            "the pool is the older side: make it anew with `maru pool init`, or "
+                            "read it with the maru that made it");
 }
 
 Status CheckSize(const Superblock& block, uint64_t file_bytes) {
@@ -94,10 +95,10 @@ Status CheckSize(const Superblock& block, uint64_t file_bytes) {
                            kPoolBytesMax));
   }
   if (block.pool_bytes != file_bytes) {
-    return DataLoss(Concat("resized: a pool of ", SizeText(block.pool_bytes), " in a file of ",
-                           SizeText(file_bytes),
-                           "; give the file its size again, or make a new pool with `maru pool "
-                           "init`"));
+    return FailedPrecondition(Concat(
+        "resized: a pool of ", SizeText(block.pool_bytes), " in a file of ", SizeText(file_bytes),
+        "; give the file its size again, or make a new pool with `maru pool "
+        "init`"));
   }
   return OkStatus();
 }

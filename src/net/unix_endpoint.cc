@@ -30,10 +30,6 @@ void UnixEndpoint::Accept(const os::UnixListener& listener) {
     return;
   }
   if (!accepted->valid()) return;
-  if (connections_.size() >= kConnectionsMax) {
-    LogWarning("connection refused: " + std::to_string(kConnectionsMax) + " are open");
-    return;
-  }
   const ConnectionId id = next_id_++;
   auto connection = std::make_unique<Connection>();
   connection->socket = std::move(*accepted);
@@ -46,8 +42,15 @@ void UnixEndpoint::Accept(const os::UnixListener& listener) {
     LogWarning(std::string(watched.message()));
     return;
   }
-  service_->OnOpened(id, connection->socket);
+  const Admittance admittance = service_->OnOpened(id, connection->socket);
   connections_[id] = std::move(connection);
+  if (admittance == Admittance::kStranger) {
+    strangers_.insert(id);
+    if (strangers_.size() > kStrangersMax) Close(*strangers_.begin());
+  } else if (connections_.size() - strangers_.size() > kConnectionsMax) {
+    LogWarning("connection refused: " + std::to_string(kConnectionsMax) + " are open");
+    Close(id);
+  }
 }
 
 void UnixEndpoint::SetAccepting(os::Interest interest) {
@@ -109,6 +112,7 @@ void UnixEndpoint::Close(ConnectionId id) {
   MARU_CHECK(at != connections_.end());
   const std::unique_ptr<Connection> connection = std::move(at->second);
   connections_.erase(at);
+  strangers_.erase(id);
   loop_->Unwatch(connection->socket.fd());
   // Closed before the service is told: it may look at locks that the peer's descriptors held.
   connection->socket.Close();

@@ -1,11 +1,13 @@
 // Frames over unix sockets: accepts, reads one frame at a time, hands it to the service and sends
 // what comes back. A peer that breaks framing loses its connection, and nobody else notices; one
-// that does not read its replies is not read from either.
+// that does not read its replies is not read from either. Peers that the service does not admit
+// share a few places of their own, so that they keep nobody else out.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,10 +26,15 @@ struct OutgoingFrame {
   bool drop = false;                // close the connection afterwards
 };
 
+enum class Admittance : uint8_t {
+  kAdmitted,
+  kStranger,  // may send one frame, which the service answers with its refusal
+};
+
 class FrameService {
  public:
   virtual ~FrameService() = default;
-  virtual void OnOpened(ConnectionId connection, const os::SeqpacketSocket& socket) = 0;
+  virtual Admittance OnOpened(ConnectionId connection, const os::SeqpacketSocket& socket) = 0;
   // Fills `out`; empty bytes: nothing to send.
   virtual void OnFrame(ConnectionId connection, std::span<const std::byte> frame,
                        OutgoingFrame* out) = 0;
@@ -36,7 +43,9 @@ class FrameService {
 
 class UnixEndpoint {
  public:
-  static constexpr uint32_t kConnectionsMax = 4096;
+  static constexpr uint32_t kConnectionsMax = 4096;  // of admitted peers
+  // Of strangers; one more takes the place of the oldest.
+  static constexpr uint32_t kStrangersMax = 32;
 
   // REQUIRES: loop and service outlive the endpoint.
   UnixEndpoint(EventLoop* loop, FrameService* service) : loop_(loop), service_(service) {}
@@ -46,7 +55,7 @@ class UnixEndpoint {
 
   // May be called for several listeners (a path and an abstract name).
   Status Serve(os::UnixListener listener);
-  size_t connections() const { return connections_.size(); }
+  size_t connections() const { return connections_.size(); }  // strangers too
 
  private:
   struct Connection {
@@ -66,6 +75,7 @@ class UnixEndpoint {
   FrameService* const service_;
   std::vector<std::unique_ptr<os::UnixListener>> listeners_;
   std::map<ConnectionId, std::unique_ptr<Connection>> connections_;
+  std::set<ConnectionId> strangers_;  // of these; the lowest is the oldest
   ConnectionId next_id_ = 1;
   bool accepting_ = true;
   std::vector<std::byte> buffer_;

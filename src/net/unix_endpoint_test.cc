@@ -21,9 +21,10 @@ namespace {
 
 // Answers each frame with itself; with "drop" in front it drops the connection afterwards.
 struct Echo final : FrameService {
-  void OnOpened(ConnectionId, const os::SeqpacketSocket& socket) override {
+  Admittance OnOpened(ConnectionId, const os::SeqpacketSocket& socket) override {
     EXPECT_OK(socket.Credentials());
     ++opened;
+    return admittance;
   }
   void OnFrame(ConnectionId, std::span<const std::byte> frame, OutgoingFrame* out) override {
     ++frames;
@@ -33,6 +34,7 @@ struct Echo final : FrameService {
   }
   void OnClosed(ConnectionId) override { ++closed; }
 
+  std::atomic<Admittance> admittance{Admittance::kAdmitted};  // of those who come
   std::atomic<uint64_t> opened{0}, frames{0}, closed{0};
 };
 
@@ -95,6 +97,27 @@ TEST_F(UnixEndpointTest, AnswersEachPeerItsFrames) {
   End();
   EXPECT_EQ(service_.opened, 2u);
   EXPECT_EQ(service_.closed, 2u);
+}
+
+TEST_F(UnixEndpointTest, StrangersTakeEachOthersPlacesAndNobodyElses) {
+  auto admitted = Connect();
+  EXPECT_EQ(Ask(admitted, "before"), "before");
+  service_.admittance = Admittance::kStranger;
+  std::vector<os::SeqpacketSocket> strangers;
+  for (uint32_t i = 0; i < 3 * UnixEndpoint::kStrangersMax; ++i) {
+    strangers.push_back(Connect());
+    // Each is at the end of the queue when the one before it has been taken in.
+    if (i % UnixEndpoint::kStrangersMax == 0) {
+      EXPECT_EQ(Ask(strangers[i], "stranger"), "stranger");
+    }
+  }
+  EXPECT_EQ(Ask(strangers.back(), "the last"), "the last");
+  EXPECT_EQ(Receive(strangers.front()), "");
+  service_.admittance = Admittance::kAdmitted;
+  auto late = Connect();
+  EXPECT_EQ(Ask(late, "late"), "late");
+  EXPECT_EQ(Ask(admitted, "still"), "still");
+  EXPECT_EQ(service_.opened - service_.closed, 2 + UnixEndpoint::kStrangersMax);
 }
 
 TEST_F(UnixEndpointTest, AFrameOverTheLimitEndsItsConnectionAlone) {

@@ -36,6 +36,7 @@ Result<Pipe> MakePipe() {
 struct Plan {
   std::vector<char*> arguments;
   std::vector<char*> environment;
+  int input = -1;
   int output = -1;
   int error = -1;
   std::vector<int> passed;
@@ -59,6 +60,7 @@ int Park(int fd) { return ::fcntl(fd, F_DUPFD_CLOEXEC, kParkedFrom); }
     fd = Park(fd);
     if (fd < 0) Fail(report);
   }
+  if (plan.input >= 0 && ::dup2(plan.input, STDIN_FILENO) < 0) Fail(report);
   if (plan.output >= 0 && ::dup2(plan.output, STDOUT_FILENO) < 0) Fail(report);
   if (plan.error >= 0 && ::dup2(plan.error, STDERR_FILENO) < 0) Fail(report);
   for (std::size_t i = 0; i < plan.passed.size(); ++i) {
@@ -69,6 +71,8 @@ int Park(int fd) { return ::fcntl(fd, F_DUPFD_CLOEXEC, kParkedFrom); }
     if (::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) Fail(report);
     if (::getppid() != plan.parent) ::_exit(1);
   }
+  // An ignored signal would stay ignored in the program.
+  if (::signal(SIGPIPE, SIG_DFL) == SIG_ERR) Fail(report);
   sigset_t none;
   sigemptyset(&none);
   ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
@@ -83,13 +87,25 @@ std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   return pointers;
 }
 
-// One of the child's streams: what it writes to, and what this process reads from.
-Result<Pipe> MakeStream(ChildStream stream) {
-  if (stream == ChildStream::kPipe) return MakePipe();
-  if (stream == ChildStream::kInherit) return Pipe{};
-  UniqueFd nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+// One of the child's streams: its end, and this process's.
+struct Stream {
+  UniqueFd child;
+  UniqueFd parent;
+};
+
+enum class Direction : std::uint8_t { kToChild, kFromChild };
+
+Result<Stream> MakeStream(ChildStream stream, Direction direction) {
+  if (stream == ChildStream::kInherit) return Stream{};
+  const bool reads = direction == Direction::kToChild;
+  if (stream == ChildStream::kPipe) {
+    MARU_ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
+    if (reads) return Stream{std::move(pipe.read), std::move(pipe.write)};
+    return Stream{std::move(pipe.write), std::move(pipe.read)};
+  }
+  UniqueFd nowhere(::open("/dev/null", (reads ? O_RDONLY : O_WRONLY) | O_CLOEXEC));
   if (!nowhere.valid()) return ErrnoStatus(errno, "open", "/dev/null");
-  return Pipe{UniqueFd(), std::move(nowhere)};
+  return Stream{std::move(nowhere), UniqueFd()};
 }
 
 ChildExit ExitOf(int status) {
@@ -102,8 +118,9 @@ ChildExit ExitOf(int status) {
 Result<Child> Child::Start(const std::vector<std::string>& arguments, const ChildOptions& options) {
   MARU_CHECK(!arguments.empty());
   MARU_CHECK_LE(options.descriptors.size(), kChildDescriptorsMax);
-  MARU_ASSIGN_OR_RETURN(Pipe output, MakeStream(options.output));
-  MARU_ASSIGN_OR_RETURN(Pipe error, MakeStream(options.error));
+  MARU_ASSIGN_OR_RETURN(Stream input, MakeStream(options.input, Direction::kToChild));
+  MARU_ASSIGN_OR_RETURN(Stream output, MakeStream(options.output, Direction::kFromChild));
+  MARU_ASSIGN_OR_RETURN(Stream error, MakeStream(options.error, Direction::kFromChild));
   MARU_ASSIGN_OR_RETURN(Pipe report, MakePipe());
 
   Plan plan;
@@ -115,15 +132,16 @@ Result<Child> Child::Start(const std::vector<std::string>& arguments, const Chil
   }
   plan.environment.push_back(nullptr);
   if (options.life == ChildLife::kWithParent) plan.parent = ::getpid();
-  plan.output = output.write.get();
-  plan.error = error.write.get();
+  plan.input = input.child.get();
+  plan.output = output.child.get();
+  plan.error = error.child.get();
   plan.passed = options.descriptors;
   plan.report = report.write.get();
 
   const pid_t pid = ::fork();
   if (pid < 0) return ErrnoStatus(errno, "start", arguments[0]);
   if (pid == 0) RunChild(plan);
-  Child child(pid, std::move(output.read), std::move(error.read));
+  Child child(pid, std::move(input.parent), std::move(output.parent), std::move(error.parent));
   report.write.Reset();
   int failure = 0;
   const ssize_t got =
@@ -135,6 +153,7 @@ Result<Child> Child::Start(const std::vector<std::string>& arguments, const Chil
 
 Child::Child(Child&& other) noexcept
     : pid_(std::exchange(other.pid_, 0)),
+      input_(std::move(other.input_)),
       output_(std::move(other.output_)),
       error_(std::move(other.error_)),
       exit_(other.exit_) {}
@@ -159,6 +178,18 @@ Result<std::string> Child::ReadOutput(std::size_t bytes_max) {
     }
     text.append(chunk, static_cast<std::size_t>(got));
   }
+}
+
+Status Child::WriteInput(std::string_view text) const {
+  MARU_CHECK(input_.valid());
+  while (!text.empty()) {
+    const ssize_t put =
+        RetryInterrupted([&] { return ::write(input_.get(), text.data(), text.size()); });
+    if (put < 0 && errno == EPIPE) return Unavailable("the child reads no more");
+    if (put < 0) return ErrnoStatus(errno, "write", "a child's input");
+    text.remove_prefix(static_cast<std::size_t>(put));
+  }
+  return OkStatus();
 }
 
 Status Child::Signal(int signal) const {

@@ -90,8 +90,10 @@ Result<std::string> AbsolutePath(const std::string& path);
 Result<std::uint64_t> FreeSpaceBytes(const std::string& path);
 // NotFound when there is none.
 Status RemoveFile(const std::string& path);
-// FROM takes the place of TO at once, on one file system.
-Status RenameFile(const std::string& from, const std::string& to);
+// FROM takes the place of TO at once, on one file system. AlreadyExists: there is a TO, which is
+// not to be replaced.
+enum class WhenThere : std::uint8_t { kReplace, kRefuse };
+Status RenameFile(const std::string& from, const std::string& to, WhenThere when_there);
 // OK when it exists already. The parent must exist.
 Status MakeDirectory(const std::string& path, std::uint32_t mode = 0700);
 // Names without "." and "..", sorted. ResourceExhausted beyond NAMES_MAX.

@@ -20,6 +20,9 @@ class LineReader {
   // Waits. The next line without its newline; nothing at the end. DataLoss: a line that is too
   // long.
   Result<std::optional<std::string>> Next();
+  // A line that has been read already: Next() does not wait, though the descriptor may not be
+  // ready.
+  bool HasLine() const { return buffer_.find('\n') != std::string::npos; }
 
  private:
   int fd_;

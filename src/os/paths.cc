@@ -38,8 +38,9 @@ Status RemoveFile(const std::string& path) {
   return OkStatus();
 }
 
-Status RenameFile(const std::string& from, const std::string& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0) {
+Status RenameFile(const std::string& from, const std::string& to, WhenThere when_there) {
+  const unsigned flags = when_there == WhenThere::kRefuse ? RENAME_NOREPLACE : 0;
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags) != 0) {
     return ErrnoStatus(errno, "rename", from + " to " + to);
   }
   return OkStatus();
@@ -102,7 +103,7 @@ Status WriteTextFile(const std::string& path, std::string_view text, std::uint32
   MARU_ASSIGN_OR_RETURN(const File file, File::Create(draft, mode));
   Status status = file.WriteAt(AsBytes(text), 0);
   if (status.ok()) status = file.Sync();
-  if (status.ok()) status = RenameFile(draft, path);
+  if (status.ok()) status = RenameFile(draft, path, WhenThere::kReplace);
   if (!status.ok()) ::unlink(draft.c_str());
   return status;
 }

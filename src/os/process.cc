@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <pwd.h>
 #include <signal.h>
@@ -104,6 +105,20 @@ Status RaiseDescriptorLimit(std::uint64_t wanted) {
 }
 
 bool ErrorIsTerminal() { return ::isatty(STDERR_FILENO) == 1; }
+
+bool TryWriteError(std::string_view text) {
+  MARU_CHECK_LE(text.size(), kErrorBytesMax);
+  // A pipe is ready when it has room for kErrorBytesMax. The descriptor's own flag would be that of
+  // all processes that share the stream.
+  pollfd ready{STDERR_FILENO, POLLOUT, 0};
+  if (RetryInterrupted([&] { return ::poll(&ready, 1, 0); }) != 1) return false;
+  if ((ready.revents & POLLOUT) == 0) return false;
+  const ssize_t put =
+      RetryInterrupted([&] { return ::write(STDERR_FILENO, text.data(), text.size()); });
+  return put == static_cast<ssize_t>(text.size());
+}
+
+void IgnoreBrokenPipes() { MARU_CHECK(::signal(SIGPIPE, SIG_IGN) != SIG_ERR); }
 
 void BlockSignalsInThisThread() {
   sigset_t all;

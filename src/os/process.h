@@ -41,6 +41,12 @@ Status RaiseDescriptorLimit(std::uint64_t wanted);
 
 // Standard error goes to a terminal, so that lines on it may be written over.
 bool ErrorIsTerminal();
+// One write to standard error, if it takes TEXT at once: it waits for nobody who does not read.
+// False: not written, or not whole. REQUIRES: at most kErrorBytesMax, what any pipe takes whole.
+inline constexpr std::size_t kErrorBytesMax = 4096;
+bool TryWriteError(std::string_view text);
+// From now on a pipe whose reader has gone is an error of the write and not this process's end.
+void IgnoreBrokenPipes();
 
 // Blocks all signals in the calling thread, for threads inside somebody else's process.
 void BlockSignalsInThisThread();
@@ -54,6 +60,7 @@ enum class ChildLife { kOnItsOwn, kWithParent };
 
 struct ChildOptions {
   ChildLife life = ChildLife::kOnItsOwn;
+  ChildStream input = ChildStream::kInherit;
   ChildStream output = ChildStream::kInherit;
   ChildStream error = ChildStream::kInherit;
   // Kept open in the child under the numbers 3, 4, ...; all others are closed by their flag.
@@ -82,6 +89,9 @@ class Child {
   ~Child();
 
   std::int32_t pid() const { return pid_; }
+  // Writes all of TEXT to its input, for which kPipe was asked. Unavailable: it has ended.
+  // REQUIRES: IgnoreBrokenPipes() was called.
+  Status WriteInput(std::string_view text) const;
   // The reading ends where kPipe was asked for.
   int output_fd() const { return output_.get(); }
   int error_fd() const { return error_.get(); }
@@ -95,10 +105,11 @@ class Child {
   Result<std::optional<ChildExit>> TryWait();
 
  private:
-  Child(std::int32_t pid, UniqueFd output, UniqueFd error)
-      : pid_(pid), output_(std::move(output)), error_(std::move(error)) {}
+  Child(std::int32_t pid, UniqueFd input, UniqueFd output, UniqueFd error)
+      : pid_(pid), input_(std::move(input)), output_(std::move(output)), error_(std::move(error)) {}
 
   std::int32_t pid_;
+  UniqueFd input_;
   UniqueFd output_;
   UniqueFd error_;
   std::optional<ChildExit> exit_;

@@ -87,6 +87,63 @@ TEST(Child, RunsAProgramAndReadsItsOutput) {
   EXPECT_CODE(child.Signal(SIGTERM), kFailedPrecondition);
 }
 
+TEST(Child, ReadsWhatItsParentWritesUntilThatEnds) {
+  IgnoreBrokenPipes();
+  ASSERT_OK_AND_ASSIGN(Child child,
+                       Child::Start({"sh", "-c", "read line; echo \"$line\""},
+                                    {.input = ChildStream::kPipe, .output = ChildStream::kPipe}));
+  ASSERT_OK(child.WriteInput("spo"));
+  ASSERT_OK(child.WriteInput("ken\n"));
+  EXPECT_EQ(*child.ReadOutput(100), "spoken\n");
+  EXPECT_TRUE(child.Wait()->ok());
+  EXPECT_CODE(child.WriteInput("more"), kUnavailable);
+}
+
+TEST(Child, EndsOfABrokenPipeThoughItsParentDoesNot) {
+  IgnoreBrokenPipes();
+  ASSERT_OK_AND_ASSIGN(Child child, Child::Start({"sh", "-c", "kill -PIPE $$; exit 0"}));
+  EXPECT_EQ(child.Wait()->signal, SIGPIPE);
+}
+
+// Standard error of this process is a pipe of the test while it lives.
+class ErrorPipe {
+ public:
+  ErrorPipe() : saved_(::dup(STDERR_FILENO)) {
+    EXPECT_EQ(::pipe(ends_), 0);
+    EXPECT_EQ(::dup2(ends_[1], STDERR_FILENO), STDERR_FILENO);
+    ::close(ends_[1]);
+  }
+  ~ErrorPipe() {
+    ::dup2(saved_, STDERR_FILENO);
+    ::close(saved_);
+    CloseReader();
+  }
+  int reader() const { return ends_[0]; }
+  void CloseReader() {
+    if (ends_[0] >= 0) ::close(ends_[0]);
+    ends_[0] = -1;
+  }
+
+ private:
+  const int saved_;
+  int ends_[2] = {-1, -1};
+};
+
+TEST(StandardError, TakesWhatItHasRoomForAndWaitsForNobody) {
+  IgnoreBrokenPipes();
+  ErrorPipe pipe;
+  const std::string line(kErrorBytesMax, 'x');
+  size_t taken = 0;
+  while (TryWriteError(line)) ++taken;
+  EXPECT_GE(taken, 1u);
+  std::string read(kErrorBytesMax, ' ');
+  EXPECT_EQ(::read(pipe.reader(), read.data(), read.size()), static_cast<ssize_t>(read.size()));
+  EXPECT_EQ(read, line);
+  EXPECT_TRUE(TryWriteError("again"));
+  pipe.CloseReader();
+  EXPECT_FALSE(TryWriteError("nobody"));
+}
+
 TEST(Child, BoundsTheOutputItReads) {
   ASSERT_OK_AND_ASSIGN(Child child,
                        Child::Start({"sh", "-c", "echo 12345"}, {.output = ChildStream::kPipe}));

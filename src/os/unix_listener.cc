@@ -107,6 +107,17 @@ UnixListener::~UnixListener() {
 }
 
 Result<UnixListener> UnixListener::Listen(const UnixAddress& address, std::uint32_t mode) {
+  MARU_ASSIGN_OR_RETURN(UnixListener listener, Bind(address, mode));
+  MARU_RETURN_IF_ERROR(listener.Listen());
+  return listener;
+}
+
+Status UnixListener::Listen() const {
+  if (::listen(fd_.get(), kBacklog) == 0) return OkStatus();
+  return ErrnoStatus(errno, "listen at", address_.ToString());
+}
+
+Result<UnixListener> UnixListener::Bind(const UnixAddress& address, std::uint32_t mode) {
   File lock;
   if (!address.is_abstract()) {
     MARU_ASSIGN_OR_RETURN(lock, LockBeside(address, mode));
@@ -126,9 +137,6 @@ Result<UnixListener> UnixListener::Listen(const UnixAddress& address, std::uint3
   UnixListener listener(address, std::move(fd), std::move(lock));
   if (!address.is_abstract() && ::chmod(address.text().c_str(), mode) != 0) {
     return ErrnoStatus(errno, "set the mode of", address.ToString());
-  }
-  if (::listen(listener.fd(), kBacklog) != 0) {
-    return ErrnoStatus(errno, "listen at", address.ToString());
   }
   return listener;
 }

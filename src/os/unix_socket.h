@@ -114,6 +114,9 @@ class UnixListener {
   // so that two servers never replace each other's socket. A socket file left by a dead server is
   // replaced; AlreadyExists when somebody listens there or when the path is no socket.
   static Result<UnixListener> Listen(const UnixAddress& address, std::uint32_t mode = kModeOwner);
+  // The same in two steps: between them the address is taken, and nobody can connect yet.
+  static Result<UnixListener> Bind(const UnixAddress& address, std::uint32_t mode);
+  Status Listen() const;
 
   UnixListener(UnixListener&&) noexcept = default;
   UnixListener& operator=(UnixListener&&) = delete;

@@ -21,8 +21,8 @@
 #include "catalogue/key.h"
 #include "os/temp_folder.h"
 #include "pool/inspect.h"
+#include "pool/new_pool.h"
 #include "pool/pool.h"
-#include "pool/pool_file.h"
 
 namespace maru::pool {
 namespace {

@@ -214,15 +214,15 @@ Pool::Usage Pool::usage() const {
   return usage;
 }
 
-Status Pool::CheckPools(std::span<const Pool* const> pools) {
+Status Pool::CheckPools(std::span<const IdRange> pools) {
   for (size_t i = 0; i < pools.size(); ++i) {
     for (size_t j = i + 1; j < pools.size(); ++j) {
-      if (pools[i]->region_id_base() != pools[j]->region_id_base()) continue;
-      return FailedPrecondition(
-          Concat("pools ", pools[i]->name(), " and ", pools[j]->name(),
-                 " have the same region ids, from ", pools[i]->region_id_base(),
-                 " on (one may be a copy of the other): draw new ones for one ",
-                 "of them with `maru pool renumber ", pools[j]->name(), "`"));
+      const IdRange &one = pools[i], &other = pools[j];
+      if (one.region_id_base != other.region_id_base) continue;
+      return FailedPrecondition(Concat("pools ", one.name, " and ", other.name,
+                                       " have the same region ids, from ", one.region_id_base,
+                                       " on (one may be a copy of the other): draw new ones for ",
+                                       "one of them with `maru pool renumber ", other.name, "`"));
     }
   }
   return OkStatus();

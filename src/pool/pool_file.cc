@@ -15,6 +15,7 @@
 #include "os/ofd_lock.h"
 #include "os/process.h"
 #include "pool/carver.h"
+#include "pool/pool_file_impl.h"
 
 namespace maru::pool {
 namespace {
@@ -25,13 +26,7 @@ using layout::Concat;
 constexpr uint64_t kHeadReadBytes = layout::kRootOffset;
 constexpr uint32_t kBases = (layout::kRegionIdMax / layout::kRegionIdsPerPool) + 1;
 
-// What something that exists at a pool's path is.
-enum class Content : uint8_t { kNothing, kZeroes, kPool, kBrokenPool, kForeign };
-
-struct Seen {
-  Content content = Content::kForeign;
-  Status why;  // kBrokenPool, kForeign: what is wrong
-};
+}  // namespace
 
 Result<std::vector<std::byte>> ReadHead(const os::File& file) {
   std::vector<std::byte> head(kHeadReadBytes);
@@ -39,6 +34,8 @@ Result<std::vector<std::byte>> ReadHead(const os::File& file) {
   head.resize(size);
   return head;
 }
+
+namespace {
 
 // Any of our marks, also of a pool that cannot be opened.
 bool HasOurMark(std::span<const std::byte> head) {
@@ -51,6 +48,8 @@ bool HasOurMark(std::span<const std::byte> head) {
   return has(offsetof(layout::Superblock, magic), sample.magic, sizeof(sample.magic)) ||
          has(0, sample.device.magic, sizeof(sample.device.magic));
 }
+
+}  // namespace
 
 Seen Look(std::span<const std::byte> head, uint64_t file_bytes) {
   if (file_bytes == 0) return {Content::kNothing, OkStatus()};
@@ -75,16 +74,6 @@ Status TakeServerLock(const std::string& path, const os::File& file) {
       Concat("pool ", path, " is in use: another server has it; stop that one first"));
 }
 
-Status CheckSize(uint64_t pool_bytes) {
-  if (pool_bytes >= layout::kPoolBytesMin && pool_bytes <= layout::kPoolBytesMax &&
-      IsAligned(pool_bytes, layout::kUnitBytes)) {
-    return OkStatus();
-  }
-  return InvalidArgument(Concat(
-      "a pool cannot have ", pool_bytes, " bytes: from ", FormatSize(layout::kPoolBytesMin), " to ",
-      FormatSize(layout::kPoolBytesMax), ", a multiple of ", FormatSize(layout::kUnitBytes)));
-}
-
 // Base 0 is left out, so that no region has the id 0.
 Result<uint32_t> DrawBase(std::span<const uint32_t> in_use) {
   std::vector<uint32_t> choices;
@@ -97,101 +86,6 @@ Result<uint32_t> DrawBase(std::span<const uint32_t> in_use) {
   return choices[drawn % choices.size()];
 }
 
-// OK: the file system has room for a pool of that size, when the former file there has gone. Asked
-// before that goes, so that a pool is not dropped for one that cannot be made.
-Status CheckRoom(const std::string& path, uint64_t pool_bytes, const os::File& former) {
-  const size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  MARU_ASSIGN_OR_RETURN(const uint64_t free_now, os::FreeSpaceBytes(folder));
-  uint64_t free_then = free_now;
-  if (former.valid()) {
-    MARU_ASSIGN_OR_RETURN(const os::FileFacts facts, former.Facts());
-    free_then += facts.reserved_bytes;
-  }
-  if (pool_bytes <= free_then && layout::kHeadBytes <= free_now) return OkStatus();
-  return ResourceExhausted(Concat("pool ", path, ": ", FormatSize(pool_bytes), " wanted, ",
-                                  FormatSize(free_then), " free there",
-                                  former.valid() ? " without the pool that it replaces" : "",
-                                  "; free some or ask for less"));
-}
-
-// REQUIRES: `file` is new and empty.
-Status Fill(const os::File& file, const layout::Superblock& block) {
-  MARU_RETURN_IF_ERROR(file.GrowTo(block.pool_bytes));
-  MARU_RETURN_IF_ERROR(file.Reserve(0, layout::kHeadBytes));
-  MARU_RETURN_IF_ERROR(file.WriteAt(std::as_bytes(std::span(&kTableWordAtInit, 1)),
-                                    layout::kRootOffset + offsetof(layout::Root, table_word)));
-  MARU_RETURN_IF_ERROR(file.Sync());
-  MARU_PUBLICATION_POINT("init:reserved");
-  MARU_RETURN_IF_ERROR(
-      file.WriteAt(std::as_bytes(std::span(&block, 1)), layout::kSuperblockOffset));
-  MARU_PUBLICATION_POINT("init:superblock");
-  return file.Sync();
-}
-
-Status MakeFile(const std::string& path, const layout::Superblock& block) {
-  MARU_ASSIGN_OR_RETURN(const os::File file, os::File::Create(path, os::kModeOwner));
-  Status status = Fill(file, block);
-  if (!status.ok()) {
-    // Ours and useless; that it could not be removed says nothing that the first error does not.
-    const Status removed = os::RemoveFile(path);
-    if (!removed.ok())
-      return Status(status.code(), Concat(status.message(), "; ", path, " is left"));
-  }
-  return status;
-}
-
-// OK: what lies there may go. Holds the server's lock while `file` lives.
-Status CheckReplaceable(const std::string& path, const os::File& file, Existing existing) {
-  MARU_ASSIGN_OR_RETURN(const os::FileFacts facts, file.Facts());
-  MARU_RETURN_IF_ERROR(CheckKind(path, facts.kind));
-  MARU_ASSIGN_OR_RETURN(const std::vector<std::byte> head, ReadHead(file));
-  const Seen seen = Look(head, facts.size_bytes);
-  if (seen.content == Content::kNothing) return OkStatus();
-  if (seen.content == Content::kForeign) {
-    return FailedPrecondition(Concat(path, " is left alone, it holds something else than a pool (",
-                                     seen.why.message(), "); remove it or choose another path"));
-  }
-  if (existing == Existing::kRefuse) {
-    const std::string_view what = seen.content == Content::kPool ? " is a pool already"
-                                  : seen.content == Content::kZeroes
-                                      ? " holds zeroes, as after an init that was interrupted"
-                                      : " is a pool that cannot be opened";
-    return AlreadyExists(
-        Concat(path, what, "; --force makes a new pool in its place and drops what it holds"));
-  }
-  return TakeServerLock(path, file);
-}
-
-}  // namespace
-
-Result<layout::Superblock> InitPool(const std::string& path, uint64_t pool_bytes,
-                                    const InitOptions& options) {
-  MARU_RETURN_IF_ERROR(CheckSize(pool_bytes));
-  if ((options.flags & ~layout::kFlagsKnown) != 0) {
-    return InvalidArgument(Concat("unknown pool flags ", layout::Hex{options.flags}));
-  }
-  layout::Uuid uuid;
-  MARU_RETURN_IF_ERROR(os::FillRandom(std::as_writable_bytes(std::span(uuid))));
-  MARU_ASSIGN_OR_RETURN(const uint32_t base, DrawBase(options.bases_in_use));
-  const layout::Superblock block = layout::MakeSuperblock(uuid, pool_bytes, options.flags, base,
-                                                          static_cast<uint64_t>(os::WallTimeNs()));
-  MARU_ASSIGN_OR_RETURN(const os::PathKind kind, os::KindOf(path));
-  os::File former;  // keeps the former pool's lock until the new one has its place
-  if (kind != os::PathKind::kMissing) {
-    MARU_RETURN_IF_ERROR(CheckKind(path, kind));
-    MARU_ASSIGN_OR_RETURN(former, os::File::Open(path, os::Access::kReadWrite));
-    MARU_RETURN_IF_ERROR(CheckReplaceable(path, former, options.existing));
-  }
-  MARU_RETURN_IF_ERROR(CheckRoom(path, pool_bytes, former));
-  if (former.valid()) {
-    MARU_RETURN_IF_ERROR(os::RemoveFile(path));
-    MARU_PUBLICATION_POINT("init:removed");
-  }
-  MARU_RETURN_IF_ERROR(MakeFile(path, block));
-  return block;
-}
-
 Result<PoolFile> OpenPoolFile(const std::string& path, os::Access access) {
   MARU_ASSIGN_OR_RETURN(os::File file, os::File::Open(path, access));
   MARU_ASSIGN_OR_RETURN(const os::FileFacts facts, file.Facts());
@@ -199,7 +93,11 @@ Result<PoolFile> OpenPoolFile(const std::string& path, os::Access access) {
   MARU_ASSIGN_OR_RETURN(const std::vector<std::byte> head, ReadHead(file));
   PoolFile opened;
   const Status status = layout::ValidateSuperblock(head, facts.size_bytes, &opened.superblock);
-  if (!status.ok()) return Status(status.code(), Concat("pool ", path, ": ", status.message()));
+  if (!status.ok()) {
+    // Without any mark of ours it is the path that is wrong and not a pool.
+    const StatusCode code = HasOurMark(head) ? status.code() : StatusCode::kFailedPrecondition;
+    return Status(code, Concat("pool ", path, ": ", status.message()));
+  }
   opened.file = std::move(file);
   return opened;
 }
@@ -219,12 +117,15 @@ Result<std::unique_ptr<FileBacking>> FileBacking::OpenForServing(const std::stri
                                    os::UserId()));
   }
   MARU_RETURN_IF_ERROR(TakeServerLock(path, opened.file));
-  MARU_ASSIGN_OR_RETURN(
-      os::Mapping mapping,
-      os::Mapping::Map(opened.file, 0, opened.superblock.pool_bytes,
-                       {.access = os::Access::kReadWrite, .pages = os::PageHint::kHuge}));
-  return std::unique_ptr<FileBacking>(
-      new FileBacking(path, std::move(opened.file), std::move(mapping)));
+  return Map(path, std::move(opened.file), opened.superblock);
+}
+
+Result<std::unique_ptr<FileBacking>> FileBacking::Map(const std::string& path, os::File file,
+                                                      const layout::Superblock& superblock) {
+  MARU_ASSIGN_OR_RETURN(os::Mapping mapping, os::Mapping::Map(file, 0, superblock.pool_bytes,
+                                                              {.access = os::Access::kReadWrite,
+                                                               .pages = os::PageHint::kHuge}));
+  return std::unique_ptr<FileBacking>(new FileBacking(path, std::move(file), std::move(mapping)));
 }
 
 FileBacking::FileBacking(std::string path, os::File file, os::Mapping mapping)

@@ -1,5 +1,5 @@
-// A pool in a file (tmpfs, or a file system on persistent memory or disk): made, opened for
-// serving, renumbered. Every refusal leaves the file as it was, to the byte.
+// A pool in a file (tmpfs, or a file system on persistent memory or disk): opened for serving,
+// renumbered; new_pool.h makes one. Every refusal leaves the file as it was, to the byte.
 #pragma once
 
 #include <cstddef>
@@ -16,24 +16,6 @@
 
 namespace maru::pool {
 
-enum class Existing : uint8_t {
-  kRefuse,   // AlreadyExists when there is a pool
-  kReplace,  // a new file takes its place; what has the old one mapped keeps it
-};
-
-struct InitOptions {
-  uint64_t flags = 0;  // layout::kFlag...
-  Existing existing = Existing::kRefuse;
-  std::span<const uint32_t> bases_in_use = {};  // region_id_base of other pools: not drawn again
-};
-
-// Makes an empty pool, mode 0600: the head is reserved, the superblock written last, so that a
-// crash leaves a file that is no pool. What is neither a pool nor empty is never replaced; a pool
-// that a server has open is not either. InvalidArgument for a size that no pool can have,
-// ResourceExhausted for one that the file system has no room for.
-Result<layout::Superblock> InitPool(const std::string& path, uint64_t pool_bytes,
-                                    const InitOptions& options);
-
 // Gives a pool at rest another region_id_base, not among those in use, and its regions new ids
 // under it. A crash in the middle is mended when the pool is opened. FailedPrecondition while a
 // server has the pool open.
@@ -41,6 +23,7 @@ Result<layout::Superblock> Renumber(const std::string& path,
                                     std::span<const uint32_t> bases_in_use);
 
 // Opens the file and validates its superblock; for serving, and for looking at it (read-only).
+// FailedPrecondition: no pool, or a sound one of another version or size. DataLoss: a torn one.
 struct PoolFile {
   os::File file;
   layout::Superblock superblock;
@@ -51,8 +34,7 @@ class FileBacking final : public Backing {
  public:
   // Takes the server's lock, which lasts as long as this object, validates and maps.
   // FailedPrecondition: another server has the pool. PermissionDenied: every user may read it, or
-  // it belongs to another user (root may serve it all the same).
-  // DataLoss: torn, foreign, of another version or size.
+  // it belongs to another user (root may serve it all the same). Otherwise as OpenPoolFile.
   static Result<std::unique_ptr<FileBacking>> OpenForServing(const std::string& path);
 
   std::byte* base() override { return mapping_.data(); }
@@ -61,10 +43,18 @@ class FileBacking final : public Backing {
   Status Flush() override { return mapping_.Sync(); }
   std::string name() const override { return path_; }
 
+  const layout::Superblock& superblock() const {
+    return *reinterpret_cast<const layout::Superblock*>(mapping_.data() +
+                                                        layout::kSuperblockOffset);
+  }
   // For descriptors of clients (Reopen) and for the locks on their liveness bytes.
   const os::File& file() const { return file_; }
 
  private:
+  friend class NewPool;
+  // REQUIRES: the file has that superblock and the server's lock.
+  static Result<std::unique_ptr<FileBacking>> Map(const std::string& path, os::File file,
+                                                  const layout::Superblock& superblock);
   FileBacking(std::string path, os::File file, os::Mapping mapping);
 
   const std::string path_;

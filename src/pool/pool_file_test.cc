@@ -24,6 +24,7 @@
 #include "layout/region.h"
 #include "os/temp_folder.h"
 #include "pool/carver.h"
+#include "pool/new_pool.h"
 
 namespace maru::pool {
 namespace {
@@ -187,7 +188,7 @@ TEST_F(PoolFileTest, ForeignContentIsNeverReplaced) {
   Write(0, text.data(), text.size());
   ExpectInitRefused(Existing::kRefuse, StatusCode::kFailedPrecondition, "something else");
   ExpectInitRefused(Existing::kReplace, StatusCode::kFailedPrecondition, "something else");
-  ExpectServingRefused(StatusCode::kDataLoss, "no pool");
+  ExpectServingRefused(StatusCode::kFailedPrecondition, "no pool");
 }
 
 TEST_F(PoolFileTest, WhatIsNoFileIsRefused) {
@@ -197,15 +198,80 @@ TEST_F(PoolFileTest, WhatIsNoFileIsRefused) {
   EXPECT_EQ(FileBacking::OpenForServing(path_).status().code(), StatusCode::kNotFound);
 }
 
-TEST_F(PoolFileTest, AnInterruptedInitLeavesNoPoolAndCanBeRepeatedByForce) {
-  {
-    const ScopedHook hook("init:reserved", [] { throw Crash(); });
-    EXPECT_THROW((void)InitPool(path_, kBytes, {}), Crash);
+// Dies at one point of making a pool, as a process does that is killed.
+void DieAt(const std::string& path, const char* point, Existing existing) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const ScopedHook hook(point, [] { _exit(0); });
+    (void)InitPool(path, kBytes, {.existing = existing});
+    _exit(1);
   }
-  ExpectServingRefused(StatusCode::kDataLoss, "no pool");
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0) << point;
+}
+
+TEST_F(PoolFileTest, ADeathWhileAPoolIsMadeLeavesWhatWasThereAndTheNextOneClearsUp) {
+  const std::string beside = path_ + NewPool::kSuffix;
+  for (const char* const point : {"init:reserved", "init:superblock"}) {
+    ASSERT_NO_FATAL_FAILURE(DieAt(path_, point, Existing::kRefuse));
+    EXPECT_NE(access(path_.c_str(), F_OK), 0);
+    EXPECT_EQ(access(beside.c_str(), F_OK), 0);
+    Init();
+    const Print before = Take();
+    ASSERT_NO_FATAL_FAILURE(DieAt(path_, point, Existing::kReplace));
+    EXPECT_TRUE(Take() == before);
+    EXPECT_EQ(access(beside.c_str(), F_OK), 0);
+    Init({.existing = Existing::kReplace});
+    EXPECT_FALSE(Take() == before);
+    EXPECT_NE(access(beside.c_str(), F_OK), 0);
+    unlink(path_.c_str());
+  }
+  ASSERT_NO_FATAL_FAILURE(DieAt(path_, "init:published", Existing::kRefuse));
+  EXPECT_TRUE(FileBacking::OpenForServing(path_).ok());
+}
+
+TEST_F(PoolFileTest, APoolOfZeroesIsReplacedByForceOnly) {
+  Write(kBytes - 1, "", 1);
+  ExpectServingRefused(StatusCode::kFailedPrecondition, "no pool");
   ExpectInitRefused(Existing::kRefuse, StatusCode::kAlreadyExists, "zeroes");
   Init({.existing = Existing::kReplace});
   EXPECT_TRUE(FileBacking::OpenForServing(path_).ok());
+}
+
+TEST_F(PoolFileTest, UntilANewPoolIsPublishedTheOldOneIsThereAndNobodyElsesToReplace) {
+  Init();
+  const Print before = Take();
+  {
+    auto made = NewPool::Make(path_, kBytes, {.existing = Existing::kReplace});
+    ASSERT_TRUE(made.ok()) << made.status().ToString();
+    const auto backing = made->TakeBacking();
+    ASSERT_TRUE(backing.ok()) << backing.status().ToString();
+    ExpectServingRefused(StatusCode::kFailedPrecondition, "in use");
+    ExpectInitRefused(Existing::kReplace, StatusCode::kFailedPrecondition, "in use");
+  }
+  EXPECT_TRUE(Take() == before);
+  EXPECT_NE(access((path_ + NewPool::kSuffix).c_str(), F_OK), 0);
+  auto made = NewPool::Make(path_, kBytes, {.existing = Existing::kReplace});
+  ASSERT_TRUE(made.ok());
+  auto backing = made->TakeBacking();
+  ASSERT_TRUE(backing.ok());
+  ASSERT_TRUE(made->Publish().ok());
+  EXPECT_FALSE(Take() == before);
+  ExpectServingRefused(StatusCode::kFailedPrecondition, "another server has it");
+  backing->reset();
+  EXPECT_TRUE(FileBacking::OpenForServing(path_).ok());
+}
+
+TEST_F(PoolFileTest, ANewPoolTakesNobodysPlaceThatCameMeanwhile) {
+  auto made = NewPool::Make(path_, kBytes, {});
+  ASSERT_TRUE(made.ok());
+  EXPECT_EQ(NewPool::Make(path_, kBytes, {}).status().code(), StatusCode::kFailedPrecondition);
+  const std::string text = "somebody's letter";
+  Write(0, text.data(), text.size());
+  const Print before = Take();
+  EXPECT_EQ(made->Publish().code(), StatusCode::kAlreadyExists);
+  EXPECT_TRUE(Take() == before);
 }
 
 TEST_F(PoolFileTest, TwoServersOnOnePoolAreToldApart) {
@@ -229,15 +295,15 @@ TEST_F(PoolFileTest, TornResizedAndNewerPoolsAreRefusedUntouched) {
   block = good;
   block.layout_version = layout::kLayoutVersion + 1;
   WriteSuperblock(block);
-  ExpectServingRefused(StatusCode::kDataLoss, "version");
+  ExpectServingRefused(StatusCode::kFailedPrecondition, "version");
 
   WriteSuperblock(good);
   ASSERT_EQ(truncate(path_.c_str(), static_cast<off_t>(kBytes + 2 * layout::kUnitBytes)), 0);
-  ExpectServingRefused(StatusCode::kDataLoss, "resized");
+  ExpectServingRefused(StatusCode::kFailedPrecondition, "resized");
   ASSERT_EQ(truncate(path_.c_str(), static_cast<off_t>(kBytes - layout::kUnitBytes)), 0);
-  ExpectServingRefused(StatusCode::kDataLoss, "resized");
+  ExpectServingRefused(StatusCode::kFailedPrecondition, "resized");
   ASSERT_EQ(truncate(path_.c_str(), 100), 0);
-  ExpectServingRefused(StatusCode::kDataLoss, "no pool");
+  ExpectServingRefused(StatusCode::kFailedPrecondition, "no pool");
 }
 
 TEST_F(PoolFileTest, APoolThatEverybodyMayReadIsRefused) {

@@ -179,20 +179,11 @@ TEST_F(PoolTest, ManySmallRegionsFillThePoolAsOneLargeDoes) {
 }
 
 TEST_F(PoolTest, PoolsWithTheSameRegionIdsAreRefusedTogether) {
-  const auto open = [](uint32_t base, const std::string& name) {
-    auto opened = Pool::Open(
-        std::make_unique<MemoryBacking>(MakeMemoryPool(layout::kPoolBytesMin, 0, base), name),
-        {.boot_id = {1, 2}, .epoch = 3});
-    EXPECT_TRUE(opened.ok());
-    return std::move(opened).value();
-  };
-  const auto a = open(layout::kRegionIdsPerPool, "/pools/a");
-  const auto b = open(2 * layout::kRegionIdsPerPool, "/pools/b");
-  const auto c = open(layout::kRegionIdsPerPool, "/pools/c");
-  const Pool* different[] = {a.get(), b.get()};
-  EXPECT_TRUE(Pool::CheckPools(different).ok());
-  const Pool* same[] = {a.get(), b.get(), c.get()};
-  const Status status = Pool::CheckPools(same);
+  const Pool::IdRange a{"/pools/a", layout::kRegionIdsPerPool};
+  const Pool::IdRange b{"/pools/b", 2 * layout::kRegionIdsPerPool};
+  const Pool::IdRange c{"/pools/c", layout::kRegionIdsPerPool};
+  EXPECT_TRUE(Pool::CheckPools(std::vector{a, b}).ok());
+  const Status status = Pool::CheckPools(std::vector{a, b, c});
   EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("/pools/a and /pools/c"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("maru pool renumber /pools/c"));

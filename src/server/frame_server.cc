@@ -9,6 +9,10 @@
 
 namespace maru::server {
 
+namespace {
+constexpr int64_t kStrangerLineEveryNs = 10 * kNanosPerSecond;
+}  // namespace
+
 // Every attach reply can be sent, whatever the number of pools.
 static_assert(layout::kFrameDescriptorsMax >= 3 * layout::kPoolsMax);
 static_assert(os::kDescriptorsMax >= layout::kFrameDescriptorsMax);
@@ -49,7 +53,21 @@ Status FrameServer::OpenShared() {
   return OkStatus();
 }
 
-void FrameServer::OnOpened(net::ConnectionId connection, const os::SeqpacketSocket& socket) {
+void FrameServer::LogStranger(const Status& refusal) {
+  ++strangers_unsaid_;
+  const int64_t now = clock_->Now();
+  if (now < next_stranger_line_ns_) return;
+  std::string line(refusal.message());
+  if (strangers_unsaid_ > 1) {
+    line += " (with it, " + std::to_string(strangers_unsaid_) + " connections since the last line)";
+  }
+  LogWarning(line);
+  strangers_unsaid_ = 0;
+  next_stranger_line_ns_ = now + kStrangerLineEveryNs;
+}
+
+net::Admittance FrameServer::OnOpened(net::ConnectionId connection,
+                                      const os::SeqpacketSocket& socket) {
   Peer peer;
   const auto credentials = socket.Credentials();
   if (credentials.ok()) {
@@ -59,8 +77,10 @@ void FrameServer::OnOpened(net::ConnectionId connection, const os::SeqpacketSock
   } else {
     peer.admitted = credentials.status();
   }
-  if (!peer.admitted.ok()) LogWarning(std::string(peer.admitted.message()));
+  const bool admitted = peer.admitted.ok();
+  if (!admitted) LogStranger(peer.admitted);
   peers_[connection] = std::move(peer);
+  return admitted ? net::Admittance::kAdmitted : net::Admittance::kStranger;
 }
 
 void FrameServer::Refuse(const Status& status, uint16_t type, uint64_t request_number,
@@ -80,8 +100,10 @@ void FrameServer::OnFrame(net::ConnectionId connection, std::span<const std::byt
   Status broken = wire::DecodeHeader(frame, &header);
   if (!broken.ok()) {
     // Without a header there is nobody to answer.
-    LogWarning("connection " + std::to_string(connection) +
-               " dropped: " + std::string(broken.message()));
+    if (peer.admitted.ok()) {
+      LogWarning("connection " + std::to_string(connection) +
+                 " dropped: " + std::string(broken.message()));
+    }
     out->drop = true;
     return;
   }

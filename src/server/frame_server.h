@@ -36,7 +36,8 @@ class FrameServer final : public net::FrameService {
   // Opens the descriptors that clients get to map the pools.
   Status OpenShared();
 
-  void OnOpened(net::ConnectionId connection, const os::SeqpacketSocket& socket) override;
+  net::Admittance OnOpened(net::ConnectionId connection,
+                           const os::SeqpacketSocket& socket) override;
   void OnFrame(net::ConnectionId connection, std::span<const std::byte> frame,
                net::OutgoingFrame* out) override;
   void OnClosed(net::ConnectionId connection) override;
@@ -46,6 +47,8 @@ class FrameServer final : public net::FrameService {
     engine::Peer identity;
     Status admitted;
   };
+  // A line for the first of many, and now and then one with their number.
+  void LogStranger(const Status& refusal);
   void AddDescriptors(const wire::AttachReply& attached, net::OutgoingFrame* out);
   void Refuse(const Status& status, uint16_t type, uint64_t request_number,
               net::OutgoingFrame* out);
@@ -57,6 +60,8 @@ class FrameServer final : public net::FrameService {
   const Clock* const clock_;
   std::vector<os::File> read_only_, read_write_;  // one open description of each for all clients
   std::map<net::ConnectionId, Peer> peers_;
+  uint64_t strangers_unsaid_ = 0;  // refused since the last line about one
+  int64_t next_stranger_line_ns_ = 0;
   wire::Decoder decoder_;
   wire::Reply reply_;
   std::vector<std::byte> scratch_;

@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "base/units.h"
 #include "layout/describe.h"
 #include "net/event_loop.h"
 #include "net/unix_endpoint.h"
@@ -17,7 +16,6 @@
 #include "os/process.h"
 #include "os/secret_file.h"
 #include "pool/pool.h"
-#include "pool/pool_file.h"
 #include "server/frame_server.h"
 #include "server/liveness.h"
 
@@ -26,6 +24,11 @@ namespace maru::server {
 namespace {
 
 constexpr uint64_t kTickAfterActivityNs = 20'000'000;
+// One for each connection, those of the pools and of attach answers on their way, and room for
+// peers of upstream's metadata protocol, which ZeroMQ counts for itself.
+constexpr uint64_t kDescriptorsMax =
+    net::UnixEndpoint::kConnectionsMax + net::UnixEndpoint::kStrangersMax +
+    net::compat::ResourceManagerEndpoint::kConnectionsMax + 256 + 4096;
 
 // The machine's boot id as the two words of the root: the digits of its text form.
 Result<std::array<uint64_t, 2>> BootWords() {
@@ -81,10 +84,12 @@ class Server::Impl {
   }
 
  private:
-  Status OpenPool(const PoolSpec& spec, const pool::OpenOptions& open);
-  Status MakeAdmission(const std::string& group, Admission* admission);
-  Status Listen(const ServerOptions& options, const Admission& admission);
-  Status ListenAt(const os::UnixAddress& address, const Admission& admission);
+  static Result<Admission> FindAdmission(const std::string& group);
+  Status OpenEngine(const ServerOptions& options);
+  // The pools' files, for who may attach.
+  Status SetAccess(const Admission& admission);
+  Status Listen(os::UnixListener listener, const Admission& admission);
+  Status ListenAt(os::UnixListener listener, const Admission& admission);
   Status ListenUpstream(const UpstreamOptions& options);
   // What is told of the unix socket to handlers that come by upstream's protocol.
   Result<wire::compat::LocalRoad> LocalRoad() const;
@@ -93,7 +98,8 @@ class Server::Impl {
   void OnActivity();
 
   const Clock* const clock_;
-  std::vector<std::unique_ptr<pool::Pool>> pools_;
+  PoolSet pool_set_;
+  std::vector<pool::Pool*> pools_;
   std::vector<const os::File*> files_;
   std::unique_ptr<OsLiveness> liveness_;
   std::unique_ptr<engine::Engine> engine_;
@@ -113,81 +119,52 @@ Server::Impl::~Impl() {
   engine_.reset();
 }
 
-Status Server::Impl::OpenPool(const PoolSpec& spec, const pool::OpenOptions& open) {
-  // Clients of upstream's resource manager open it by this name.
-  MARU_ASSIGN_OR_RETURN(const std::string path, os::AbsolutePath(spec.path));
-  MARU_ASSIGN_OR_RETURN(const os::PathKind kind, os::KindOf(path));
-  if (kind == os::PathKind::kMissing || spec.fresh) {
-    if (spec.create_bytes == 0) {
-      return NotFound("no pool at " + path + ": give it a size to make one");
-    }
-    std::vector<uint32_t> bases;
-    for (const auto& other : pools_) bases.push_back(other->region_id_base());
-    pool::InitOptions init;
-    init.flags = spec.checksums ? layout::kFlagChecksums : 0;
-    init.existing = spec.fresh ? pool::Existing::kReplace : pool::Existing::kRefuse;
-    init.bases_in_use = bases;
-    MARU_RETURN_IF_ERROR(pool::InitPool(path, spec.create_bytes, init).status());
-  }
-  MARU_ASSIGN_OR_RETURN(auto backing, pool::FileBacking::OpenForServing(path));
-  const os::File* const file = &backing->file();
-  MARU_ASSIGN_OR_RETURN(auto pool, pool::Pool::Open(std::move(backing), open));
-  const uint64_t bytes = pool->superblock().pool_bytes;
-  if (spec.create_bytes != 0 && spec.create_bytes != bytes) {
-    LogWarning("pool " + path + " is there with " + FormatSize(bytes) + ", not the " +
-               FormatSize(spec.create_bytes) + " asked for: --fresh makes it anew");
-  }
-  const bool checksums = (pool->superblock().flags & layout::kFlagChecksums) != 0;
-  if (spec.checksums && !checksums) {
-    LogWarning("pool " + path + " is there without checksums: --fresh makes it anew");
-  }
-  files_.push_back(file);
-  pools_.push_back(std::move(pool));
-  return OkStatus();
+Result<Admission> Server::Impl::FindAdmission(const std::string& group) {
+  Admission admission{.uid = os::UserId()};
+  if (group.empty()) return admission;
+  MARU_ASSIGN_OR_RETURN(admission.gid, os::FindGroup(group));
+  admission.has_group = true;
+  admission.group_name = group;
+  return admission;
 }
 
-Status Server::Impl::MakeAdmission(const std::string& group, Admission* admission) {
-  admission->uid = os::UserId();
-  if (group.empty()) return OkStatus();
-  MARU_ASSIGN_OR_RETURN(admission->gid, os::FindGroup(group));
-  admission->has_group = true;
-  admission->group_name = group;
+Status Server::Impl::SetAccess(const Admission& admission) {
   for (const os::File* file : files_) {
-    MARU_RETURN_IF_ERROR(file->SetGroup(admission->gid));
-    MARU_RETURN_IF_ERROR(file->SetMode(os::kModeGroup));
+    if (admission.has_group) MARU_RETURN_IF_ERROR(file->SetGroup(admission.gid));
+    // Without a group too: an earlier start may have had one.
+    MARU_RETURN_IF_ERROR(file->SetMode(admission.has_group ? os::kModeGroup : os::kModeOwner));
   }
   return OkStatus();
 }
 
-Status Server::Impl::Listen(const ServerOptions& options, const Admission& admission) {
+Status Server::Impl::Listen(os::UnixListener listener, const Admission& admission) {
   frames_ =
       std::make_unique<FrameServer>(engine_.get(), liveness_.get(), files_, admission, clock_);
   frames_->on_activity = [this] { OnActivity(); };
   MARU_RETURN_IF_ERROR(frames_->OpenShared());
   endpoint_ = std::make_unique<net::UnixEndpoint>(loop_.get(), frames_.get());
-  MARU_ASSIGN_OR_RETURN(const os::UnixAddress address, os::UnixAddress::Parse(options.socket_path));
-  MARU_RETURN_IF_ERROR(ListenAt(address, admission));
-  if (address.is_abstract()) return OkStatus();
+  const bool is_abstract = listener.address().is_abstract();
+  MARU_RETURN_IF_ERROR(ListenAt(std::move(listener), admission));
+  if (is_abstract) return OkStatus();
   // Named for the pool: the same after a restart, another for each server, and nothing that can be
   // told before the pool was made. Who has seen it can still bind it while this server is down;
   // clients notice by that process's uid, and this server goes on with its path.
   MARU_ASSIGN_OR_RETURN(
       const os::UnixAddress beside,
       os::UnixAddress::Abstract("maru-" + layout::UuidText(pools_[0]->superblock().device.uuid)));
-  Status listening = ListenAt(beside, admission);
-  if (listening.code() != StatusCode::kAlreadyExists) return listening;
-  LogWarning("clients reach this server by its path only: " + std::string(listening.message()));
+  Result<os::UnixListener> second = os::UnixListener::Bind(beside, os::kModeOwner);
+  if (second.ok()) return ListenAt(std::move(*second), admission);
+  if (second.status().code() != StatusCode::kAlreadyExists) return second.status();
+  LogWarning("clients reach this server by its path only: " +
+             std::string(second.status().message()));
   return OkStatus();
 }
 
-Status Server::Impl::ListenAt(const os::UnixAddress& address, const Admission& admission) {
-  MARU_ASSIGN_OR_RETURN(
-      os::UnixListener listener,
-      os::UnixListener::Listen(address, admission.has_group ? os::kModeGroup : os::kModeOwner));
+Status Server::Impl::ListenAt(os::UnixListener listener, const Admission& admission) {
   if (admission.has_group) MARU_RETURN_IF_ERROR(listener.SetGroup(admission.gid));
-  MARU_RETURN_IF_ERROR(endpoint_->Serve(std::move(listener)));
-  addresses_.push_back(address.ToString());
-  return OkStatus();
+  MARU_RETURN_IF_ERROR(listener.Listen());
+  addresses_.push_back(listener.address().ToString());
+  return endpoint_->Serve(std::move(listener));
 }
 
 Result<wire::compat::LocalRoad> Server::Impl::LocalRoad() const {
@@ -224,39 +201,48 @@ Status Server::Impl::Open(const ServerOptions& options) {
     return InvalidArgument(std::to_string(options.pools.size()) + " pools: at most " +
                            std::to_string(layout::kPoolsMax));
   }
-  // A wrong word of the command line leaves no pool behind.
-  MARU_RETURN_IF_ERROR(os::UnixAddress::Parse(options.socket_path).status());
+  MARU_ASSIGN_OR_RETURN(const os::UnixAddress address, os::UnixAddress::Parse(options.socket_path));
   MARU_RETURN_IF_ERROR(CheckUpstreamOptions(options.upstream));
-  // One for each connection, and those of the pools and of attach answers on their way.
-  const Status limit = os::RaiseDescriptorLimit(net::UnixEndpoint::kConnectionsMax + 256);
+  MARU_ASSIGN_OR_RETURN(const Admission admission, FindAdmission(options.socket_group));
+  const Status limit = os::RaiseDescriptorLimit(kDescriptorsMax);
   if (!limit.ok()) LogWarning(std::string(limit.message()));
   MARU_ASSIGN_OR_RETURN(loop_, net::EventLoop::Create(clock_));
+  // What others may have is taken first, and what is there is changed last: a start that is refused
+  // in between leaves every pool as it was.
+  MARU_ASSIGN_OR_RETURN(
+      os::UnixListener listener,
+      os::UnixListener::Bind(address, admission.has_group ? os::kModeGroup : os::kModeOwner));
+  MARU_RETURN_IF_ERROR(pool_set_.Claim(options.pools));
+  MARU_RETURN_IF_ERROR(OpenEngine(options));
+  // Before anybody can know that it serves: from then on it stops in order.
+  MARU_ASSIGN_OR_RETURN(os::SignalFd signals, os::StopSignals());
+  signals_ = std::make_unique<os::SignalFd>(std::move(signals));
+  MARU_RETURN_IF_ERROR(Listen(std::move(listener), admission));
+  MARU_RETURN_IF_ERROR(ListenUpstream(options.upstream));
+  MARU_RETURN_IF_ERROR(SetAccess(admission));
+  MARU_RETURN_IF_ERROR(pool_set_.Publish());
+  ScheduleTick(static_cast<uint64_t>(clock_->Now()));
+  return OkStatus();
+}
+
+Status Server::Impl::OpenEngine(const ServerOptions& options) {
   pool::OpenOptions open;
   MARU_ASSIGN_OR_RETURN(const auto boot, BootWords());
   open.boot_id[0] = boot[0];
   open.boot_id[1] = boot[1];
   MARU_ASSIGN_OR_RETURN(open.epoch, os::RandomNumber());
   open.epoch |= 1;  // 0 means never served
-  for (const PoolSpec& spec : options.pools) MARU_RETURN_IF_ERROR(OpenPool(spec, open));
-  std::vector<pool::Pool*> pools;
-  for (const auto& pool : pools_) pools.push_back(pool.get());
-  MARU_RETURN_IF_ERROR(pool::Pool::CheckPools(pools));
-  Admission admission;
-  MARU_RETURN_IF_ERROR(MakeAdmission(options.socket_group, &admission));
+  MARU_RETURN_IF_ERROR(pool_set_.Open(open));
+  pools_ = pool_set_.pools();
+  files_ = pool_set_.files();
   liveness_ = std::make_unique<OsLiveness>(files_);
   engine::EngineOptions engine_options = options.engine;
   MARU_RETURN_IF_ERROR(
       FillHandleKey(options.upstream, pools_[0]->name(), engine_options.handle_key));
-  const auto now = static_cast<uint64_t>(clock_->Now());
-  MARU_ASSIGN_OR_RETURN(
-      engine_, engine::Engine::Create(engine_options, pools, liveness_.get(), open.epoch, now,
-                                      static_cast<uint64_t>(os::WallTimeNs())));
-  // Before anybody can know that it serves: from then on it stops in order.
-  MARU_ASSIGN_OR_RETURN(os::SignalFd signals, os::StopSignals());
-  signals_ = std::make_unique<os::SignalFd>(std::move(signals));
-  MARU_RETURN_IF_ERROR(Listen(options, admission));
-  MARU_RETURN_IF_ERROR(ListenUpstream(options.upstream));
-  ScheduleTick(now);
+  MARU_ASSIGN_OR_RETURN(engine_,
+                        engine::Engine::Create(engine_options, pools_, liveness_.get(), open.epoch,
+                                               static_cast<uint64_t>(clock_->Now()),
+                                               static_cast<uint64_t>(os::WallTimeNs())));
   return OkStatus();
 }
 
@@ -284,7 +270,9 @@ Status Server::Impl::Run() {
   upstream_.reset();
   endpoint_.reset();
   engine_.reset();
-  for (const auto& pool : pools_) pool->CloseCleanly();
+  pools_.clear();
+  files_.clear();
+  pool_set_.CloseCleanly();
   return ran;
 }
 

@@ -9,17 +9,10 @@
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "maru/result.h"
+#include "server/pool_set.h"
 #include "server/upstream_listeners.h"
 
 namespace maru::server {
-
-struct PoolSpec {
-  std::string path;
-  uint64_t create_bytes = 0;  // made when it is not there; 0: must be there
-  bool checksums = false;     // for a pool that is made
-  bool fresh = false;         // made anew in any case
-  std::string note;           // how its size was found, for people; may be empty
-};
 
 struct ServerOptions {
   std::vector<PoolSpec> pools;
@@ -36,8 +29,8 @@ struct ServerOptions {
 class Server {
  public:
   // Opens or makes the pools, takes over what is in them, takes the process's stop signals
-  // (os::StopSignals), and listens. Errors name the pool or the socket and what to do. REQUIRES:
-  // the clock outlives the server.
+  // (os::StopSignals), and listens. Errors name the pool or the socket and what to do; every pool
+  // is then as it was, with the keys that it had. REQUIRES: the clock outlives the server.
   static Result<std::unique_ptr<Server>> Create(const ServerOptions& options, const Clock* clock);
   ~Server();
   Server(const Server&) = delete;

@@ -312,6 +312,46 @@ TEST_F(ServerTest, AnotherUsersPeerIsRefusedByItsUidAndTheWayToAdmitIt) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
+TEST_F(ServerTest, StrangersWhoSendNothingKeepNobodyOut) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  ASSERT_EQ(::chmod(socket_.c_str(), 0666), 0);
+  ASSERT_EQ(::chmod(folder_.path().c_str(), 0755), 0);
+  ASSERT_OK(os::RaiseDescriptorLimit(10'000));
+  int held[2], end[2];
+  ASSERT_EQ(::pipe(held), 0);
+  ASSERT_EQ(::pipe(end), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(end[1]);
+    if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(1);
+    std::vector<os::SeqpacketSocket> idle;
+    // More than there may be admitted connections.
+    const os::UnixAddress address = os::UnixAddress::Path(socket_).value();
+    for (uint32_t i = 0; i < net::UnixEndpoint::kConnectionsMax + 100; ++i) {
+      auto socket = os::SeqpacketSocket::Connect(address, -1);
+      if (!socket.ok()) ::_exit(2);
+      idle.push_back(std::move(*socket));
+    }
+    char byte = 0;
+    (void)!::write(held[1], &byte, 1);
+    (void)!::read(end[0], &byte, 1);
+    ::_exit(0);
+  }
+  ::close(held[1]);
+  char byte = 0;
+  EXPECT_EQ(::read(held[0], &byte, 1), 1) << "the stranger could not connect";
+  {
+    Peer peer(socket_);
+    EXPECT_OK(peer.Attach());
+    ExpectServes(peer);
+  }
+  ::close(end[1]);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  for (const int fd : {held[0], end[0]}) ::close(fd);
+}
+
 TEST(Admission, IsOfTheServersUserOfRootAndOfTheGroupsMembers) {
   Admission admission{.uid = 1000};
   EXPECT_OK(admission.Check({.pid = 1, .uid = 1000, .gid = 5}, {}));

@@ -3,6 +3,7 @@
 C++ handler), `maru put`, `get` and `rm`, and processes that do what upstream's handler does. Every
 byte that anybody reads is verified, and the audit is clean afterwards."""
 
+import concurrent.futures
 import hashlib
 import json
 import multiprocessing
@@ -10,7 +11,6 @@ import pathlib
 import random
 import subprocess
 import sys
-import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -48,7 +48,20 @@ def is_whole(key, data):
     return hashlib.sha256(key.encode() + data[HASH_BYTES:]).digest() == data[:HASH_BYTES]
 
 
-def race(url, index, instances, races, blocks, client_class, told):
+def meet(barrier, replayed):
+    """Stands for an instance of ours at the barrier, as its parent: it says when it is there, and
+    goes on with a line. What it says at its end."""
+    last = ""
+    for line in replayed.stdout:
+        last = line
+        if line == "ready\n":
+            barrier.wait()
+            replayed.stdin.write("go\n")
+            replayed.stdin.flush()
+    return last
+
+
+def race(url, index, barrier, races, blocks, client_class, told):
     """One of upstream's instances in a replay: won races, duplicates, then every block."""
     with Instance(url, f"upstream-{index}", client_class, PAGE) as instance:
         instance.alloc(REGION)
@@ -56,13 +69,11 @@ def race(url, index, instances, races, blocks, client_class, told):
         for number in range(races):
             name = f"race/{number}"
             expected = block_bytes(~number & MASK)
-            instance.store(f"{name}/ready/{index}", b"1")
-            for other in range(instances):
-                while not instance.client.exists(f"{name}/ready/{other}")["exists"]:
-                    time.sleep(0)  # gives way
+            barrier.wait()
             won += instance.store(name, expected)
             if instance.retrieve(name) != expected:
                 raise AssertionError(name)
+            barrier.wait()
         for block in blocks:
             instance.store(f"block/{block}", block_bytes(block))
             if instance.retrieve(f"block/{block}") != block_bytes(block):
@@ -126,15 +137,20 @@ class Mixed(unittest.TestCase):
         replayed = [subprocess.Popen(
             [MARU, "replay-instance", "--server", self.server.socket, "--trace", trace, "--index",
              str(i), "--instances", str(instances), "--page-size", str(PAGE), "--races",
-             str(races)], stdout=subprocess.PIPE, text=True) for i in range(ours)]
+             str(races)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            for i in range(ours)]
+        barrier = multiprocessing.Barrier(instances)
         classes = (MetadataClient, PipelinedClient)
-        others = [self.start(race, self.server.metadata, ours + i, instances, races,
+        others = [self.start(race, self.server.metadata, ours + i, barrier, races,
                              blocks[:: -1 if i else 1], classes[i]) for i in range(theirs)]
+        with concurrent.futures.ThreadPoolExecutor(ours) as standing_in:
+            lasts = list(standing_in.map(meet, [barrier] * ours, replayed))
         results = []
-        for process in replayed:
-            output = process.communicate()[0]
-            self.assertEqual(process.returncode, 0, output)
-            results.append([int(word) for word in output.splitlines()[-1].split()[1:]])
+        for process, last in zip(replayed, lasts):
+            process.stdin.close()
+            process.stdout.close()
+            self.assertEqual(process.wait(), 0, last)
+            results.append([int(word) for word in last.split()[1:]])
         won = sum(self.ended(others).values())
         failures, raced, won_by_ours, lost_by_ours = (
             sum(result[field] for result in results) for field in (9, 10, 11, 12))
