@@ -77,7 +77,7 @@ bool AuditRun::Step(uint64_t work) {
     if (phase_ == Phase::kLists && run().pages == nullptr) BeginPool();
     if (!StepPhase()) return false;
     cursor_ = 0;
-    if (phase_ != Phase::kSums) {
+    if (phase_ != Phase::kRelease) {
       phase_ = static_cast<Phase>(static_cast<uint8_t>(phase_) + 1);
       continue;
     }
@@ -107,6 +107,7 @@ bool AuditRun::StepPhase() {
     case Phase::kRuns: return StepRuns();
     case Phase::kClientRegions: return StepClientRegions();
     case Phase::kSums: CheckPoolSums(); return true;
+    case Phase::kRelease: return run().lists->Release(&work_);
   }
   return true;
 }

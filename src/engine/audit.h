@@ -50,6 +50,8 @@ class AuditRun {
   }
 
   const std::vector<std::string>& offenders() const { return offenders_; }
+  // The last step has left off within a page's bytes.
+  bool verifying() const { return verifying_.under_way; }
   // How far it is, and what it found when it is done.
   void Reply(wire::AuditReply* reply) const;
 
@@ -64,6 +66,7 @@ class AuditRun {
     kRuns,
     kClientRegions,
     kSums,
+    kRelease,
   };
   struct PoolRun {
     std::unique_ptr<ListCensus> lists;  // until its pool is done

@@ -112,7 +112,7 @@ TEST(InspectTest, RegionsOfBothKindsAreShownOnce) {
   TestClient client(&host);
   UpstreamClient upstream(&host, "upstream");
   for (int i = 0; i < 200; ++i) {
-    ASSERT_TRUE(host.pool(i % 2).CutPages(2 * kMiB, 2 * kMiB).ok());
+    ASSERT_TRUE(host.pool(i < 150 ? 0 : 1).CutPages(2 * kMiB, 2 * kMiB).ok());
     if (i < 150) upstream.Alloc(2 * kMiB);
   }
   std::set<uint64_t> ids;

@@ -1,5 +1,6 @@
 #include "engine/list_census.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace maru::engine {
@@ -27,6 +28,15 @@ uint32_t& ListCensus::Place(RecordNumber record) {
 uint64_t ListCensus::Count(PageLists::Id list) const {
   const uint32_t number = PageLists::NumberOf(list);
   return number < counts_.size() ? counts_[number] : 0;
+}
+
+bool ListCensus::Release(uint64_t* work) {
+  stock_->UnwatchLists(this);
+  for (; !chunks_.empty(); chunks_.pop_back()) {
+    if (*work == 0) return false;
+    *work -= std::min(*work, kWorkPerChunk);
+  }
+  return true;
 }
 
 uint64_t& ListCensus::CountOf(uint32_t list) {

@@ -43,6 +43,11 @@ class ListCensus final : public ListWatch {
   uint64_t Count(PageLists::Id list) const;
   uint64_t met() const { return met_; }
 
+  // The end of it, in parts as well: it knows nothing from then on, and gives its heap back, *work
+  // permitting. True: all of it.
+  static constexpr uint64_t kWorkPerChunk = 32;  // to free 64 KiB
+  bool Release(uint64_t* work);
+
   void Inserted(RecordNumber record, uint32_t node) override;
   void Leaves(RecordNumber record, uint32_t next) override;
 

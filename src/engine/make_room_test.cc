@@ -137,8 +137,8 @@ TEST(QuotaTest, TheLeastRecentlyUsedKeysOfTheNamespaceGo) {
 }
 
 // So many keys, in requests of a batch.
+constexpr uint32_t kBatch = 512;
 void PutMany(TestClient* client, const std::string& prefix, uint32_t count) {
-  constexpr uint32_t kBatch = 512;
   for (uint32_t at = 0; at < count; at += kBatch) {
     const std::vector<wire::PageRef> pages = client->Grant(512, std::min(kBatch, count - at));
     std::vector<std::string> keys;
@@ -154,7 +154,7 @@ void PutMany(TestClient* client, const std::string& prefix, uint32_t count) {
 TEST(QuotaTest, AStepOfATrimIsBoundedAndTheNextGoesOn) {
   TestEngine host({.pools = {256 * kMiB}});
   TestClient other(&host), client(&host, {.name_space = "ours"});
-  constexpr uint32_t kTheirs = 3 * Evictor::kTrimLooksMax + 100;
+  constexpr uint32_t kTheirs = 3 * Evictor::kTrimLooksMax + kBatch;
   PutMany(&other, "theirs", kTheirs);
   PutMany(&client, "ours", 3'000);
   using Rest = Engine::Trimmed::Rest;
@@ -164,9 +164,11 @@ TEST(QuotaTest, AStepOfATrimIsBoundedAndTheNextGoesOn) {
     const Engine::Trimmed trimmed = host->TrimNamespace("ours", 512, host.now_ns());
     EXPECT_EQ(trimmed.rest, Rest::kLater);
     EXPECT_EQ(trimmed.bytes_left, 3'000u * 512);
-    const uint32_t stands = (step + 1u) * Evictor::kTrimLooksMax;
-    for (uint32_t i = stands - 5; i < std::min(stands + 5, kTheirs); ++i) {
-      other.Delete("theirs" + std::to_string(i));
+    // Of one request the last key is the least recently used.
+    const uint32_t stands = (step + 1u) * static_cast<uint32_t>(Evictor::kTrimLooksMax);
+    for (uint32_t i = stands - 5; i < stands + 5; ++i) {
+      const uint32_t request = i / kBatch * kBatch;
+      other.Delete("theirs" + std::to_string(request + kBatch - 1 - (i - request)));
     }
   }
   uint64_t before = 3'000;
