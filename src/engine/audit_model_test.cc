@@ -222,7 +222,9 @@ TEST(AuditModelTest, ChangesBetweenStepsAreNoOffence) {
       if (model.random().OneIn(900)) model.Restart();
       model.Change();
       ASSERT_EQ(model.AuditStep(), "") << "step " << step << " of round " << round;
-      if (step % 500 == 0) ASSERT_EQ(Offenders(model.host().engine()), "");
+      if (step % 500 == 0) {
+        ASSERT_EQ(Offenders(model.host().engine()), "");
+      }
     }
     finished += model.finished();
     longest = std::max(longest, model.longest());
