@@ -65,13 +65,13 @@ Status IndexRooms::BeginCarve(uint64_t length_bytes) {
 
 Result<IndexRooms::Room> IndexRooms::CarveSome() {
   MARU_CHECK(carving());
-  if (Status status = space_->ContinueCarve(&*making_); !status.ok()) {
-    making_.reset();
+  if (Status status = space_->ContinueCarve(&making_); !status.ok()) {
+    making_ = {};
     return status;
   }
-  if (!making_->ready()) return Room();
-  const SpaceSource::Room carved = space_->EndCarve(*making_);
-  making_.reset();
+  if (!making_.ready()) return Room();
+  const SpaceSource::Room carved = space_->EndCarve(making_);
+  making_ = {};
   return AddCarved(carved.offset_bytes, carved.length_bytes);
 }
 

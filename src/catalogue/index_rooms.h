@@ -5,11 +5,9 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "catalogue/space.h"
-#include "layout/geometry.h"
 #include "maru/result.h"
 
 namespace maru::catalogue {
@@ -37,8 +35,7 @@ class IndexRooms {
   // error ends the carving.
   Room TakeSpare(uint64_t length_bytes);
   Status BeginCarve(uint64_t length_bytes);
-  bool carving() const { return making_.has_value(); }
-  uint64_t carving_units() const { return making_->length_bytes / layout::kUnitBytes; }
+  bool carving() const { return making_.length_bytes != 0; }
   // Length 0: more to do.
   Result<Room> CarveSome();
   // Takes the room at an offset out of the spare ones. REQUIRES: it is spare.
@@ -60,7 +57,7 @@ class IndexRooms {
   SpaceSource* space_;
   std::vector<Entry> rooms_;
   uint64_t bytes_ = 0;
-  std::optional<SpaceSource::Making> making_;
+  SpaceSource::Making making_;  // length 0: none
 };
 
 }  // namespace maru::catalogue

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/check.h"
 #include "base/prefetch.h"
 #include "catalogue/publication_points.h"
@@ -138,12 +139,14 @@ void IndexWriter::Prepare() {
     return StartClearing(spare);
   }
   if (!rooms_.BeginCarve(bytes).ok()) return Refused();
+  const uint64_t units = AlignUp(bytes, layout::kUnitBytes) / layout::kUnitBytes;
+  carve_every_ = table.capacity() / kCarvePart / units;
   carve_at_ = table.filled();
   CarveSome();
 }
 
 void IndexWriter::CarveSome() {
-  carve_at_ += current_.table.capacity() / kCarvePart / rooms_.carving_units();
+  carve_at_ += carve_every_;
   const Result<IndexRooms::Room> room = rooms_.CarveSome();
   if (!room.ok()) return Refused();
   if (room->length_bytes != 0) StartClearing(*room);

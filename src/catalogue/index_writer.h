@@ -126,6 +126,7 @@ class IndexWriter {
   uint64_t retry_at_ = 0;       // filled slots at which a refused carving is tried again
   uint64_t next_capacity_ = 0;  // of the table that room is carved for
   uint64_t carve_at_ = 0;       // filled slots at which an insert carves the next unit
+  uint64_t carve_every_ = 0;    // from unit to unit
   // Tables named by the table word that the pool was opened with, while a rebuild is under way.
   Named held_[2];
 };
