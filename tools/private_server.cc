@@ -29,13 +29,14 @@ std::optional<Status> Relay(int error_fd, ServerLog log) {
   std::optional<Status> failure;
   os::LineReader lines(error_fd);
   while (true) {
-    const auto line = lines.Next();
-    if (!line.ok() || !*line) return failure;
-    const std::optional<Status> error = ParseErrorLine(**line);
+    std::optional<std::string> line;
+    if (auto next = lines.Next(); next.ok()) line = *std::move(next);
+    if (!line) return failure;
+    const std::optional<Status> error = ParseErrorLine(*line);
     if (error) {
       failure = error;
     } else if (log == ServerLog::kShown) {
-      Note(**line);
+      Note(*line);
     }
   }
 }
