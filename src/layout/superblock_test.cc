@@ -31,9 +31,10 @@ Status Validate(const Superblock& block, uint64_t file_bytes = kPoolBytes) {
   return ValidateSuperblock(BytesOf(block), file_bytes, &out);
 }
 
-void ExpectRefused(const Superblock& block, std::initializer_list<const char*> parts) {
+void ExpectRefused(const Superblock& block, std::initializer_list<const char*> parts,
+                   StatusCode code = StatusCode::kDataLoss) {
   const Status status = Validate(block);
-  EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+  EXPECT_EQ(status.code(), code);
   for (const char* part : parts) EXPECT_THAT(std::string(status.message()), HasSubstr(part));
 }
 
@@ -85,18 +86,21 @@ TEST(Superblock, TornBytesAreCalledTornAlsoInTheVersion) {
 
 TEST(Superblock, OtherVersionsNameBothAndTheSideToUpgrade) {
   ExpectRefused(Changed([](Superblock& b) { b.layout_version = 2; }),
-                {"layout version 2", "reads version 1", "upgrade this maru"});
+                {"layout version 2", "reads version 1", "upgrade this maru"},
+                StatusCode::kFailedPrecondition);
   ExpectRefused(Changed([](Superblock& b) { b.layout_version = 0; }),
-                {"layout version 0", "reads version 1", "the pool is the older side"});
+                {"layout version 0", "reads version 1", "the pool is the older side"},
+                StatusCode::kFailedPrecondition);
   // A later version may have a longer superblock, whose checksum lies beyond the bytes read.
   ExpectRefused(Changed([](Superblock& b) { b.layout_version = 2, b.superblock_bytes = 1024; }),
-                {"layout version 2", "upgrade this maru"});
+                {"layout version 2", "upgrade this maru"}, StatusCode::kFailedPrecondition);
 }
 
 TEST(Superblock, AResizedFileNamesBothSizes) {
   const Status status = Validate(Sample(), kPoolBytes / 2);
   EXPECT_THAT(std::string(status.message()), HasSubstr("resized: a pool of 64 MiB (67108864 bytes) "
                                                        "in a file of 32 MiB (33554432 bytes)"));
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
 }
 
 TEST(Superblock, ValuesThatThisVersionDoesNotHaveAreNamed) {
