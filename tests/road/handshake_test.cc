@@ -192,8 +192,8 @@ TEST(EndpointHandshake, APeerThatSpeaksSomethingElseIsNoServer) {
        "shorter than a header"},
   };
   for (const auto& [bytes, why] : said) {
-    Peer peer([&bytes = bytes](os::TcpSocket& socket) {
-      Peer::Send(socket, bytes);
+    Peer peer([&spoken = bytes](os::TcpSocket& socket) {
+      Peer::Send(socket, spoken);
       Peer::ReadUntilEnd(socket);
     });
     const Status status = Ask(peer.url()).status();
