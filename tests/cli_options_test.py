@@ -237,17 +237,9 @@ class Formats(unittest.TestCase):
         self.assertIn(f"entry {home}: record {self.record}", self.dump(f"index:{home}")[0])
 
     def test_lease_blocks_of_an_attached_client(self):
-        trace = self.server.folder / "trace.jsonl"
-        trace.write_text('{"hash_ids": [1]}\n')
-        # It attaches, takes a page, and waits for its other instance for ever.
-        waiting = subprocess.Popen([MARU, "replay-instance", "--server", self.server.socket,
-                                    "--trace", trace, "--instances", "2", "--races", "1"],
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.assertEqual(waiting.stdout.readline(), b"ready\n")
-        shown = [maru("pool", "dump", self.server.pool, f"leases:{slot}").stdout
-                 for slot in range(8)]
-        waiting.kill()
-        waiting.communicate()
+        with self.server.waiting_instance():
+            shown = [maru("pool", "dump", self.server.pool, f"leases:{slot}").stdout
+                     for slot in range(8)]
         self.assertEqual(len([text for text in shown if "slots high: " in text]), 1, shown)
 
     def test_wrong_parts(self):

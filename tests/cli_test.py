@@ -218,17 +218,9 @@ class Errors(unittest.TestCase):
 
     def test_clients_do_not_keep_a_server_from_stopping(self):
         with Server(MARU) as server:
-            trace = server.folder / "trace.jsonl"
-            trace.write_text('{"hash_ids": [1]}\n')
             server.run("put", "k", "-", data=b"bytes")
-            # It attaches, takes a page, and waits for its other instance for ever.
-            waiting = subprocess.Popen(server.command(
-                "replay-instance", "--server", server.socket, "--trace", trace, "--instances", "2",
-                "--races", "1"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            self.assertEqual(waiting.stdout.readline(), b"ready\n")
-            self.assertEqual(server.stop(), 0)
-            waiting.kill()
-            waiting.communicate()
+            with server.waiting_instance():
+                self.assertEqual(server.stop(), 0)
             checked = subprocess.run([MARU, "pool", "check", server.pool], capture_output=True)
             self.assertIn(b"closed in order: yes", checked.stdout)
             server.start()
@@ -512,19 +504,12 @@ class Workloads(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr), (0, ""), words)
 
     def test_replay_beside_another_client_tells_its_results(self):
-        with Server(MARU) as server:
-            waiting = subprocess.Popen(server.command(
-                "replay-instance", "--server", server.socket, "--trace", self.one_request(),
-                "--instances", "2", "--races", "1"), stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE)
-            self.assertEqual(waiting.stdout.readline(), b"ready\n")
+        with Server(MARU) as server, server.waiting_instance():
             shown = server.json("replay", self.one_request())
             self.assertEqual((shown["requests"], shown["stored"]), (1, 1))
             self.assertIsNone(shown["leaked_pages"])
             self.assertIn("other clients", shown["leaks_unchecked"])
             self.assertTrue(shown["audit_clean"])
-            waiting.kill()
-            waiting.communicate()
 
     def one_request(self):
         folder = tempfile.TemporaryDirectory(prefix="maru-test-")

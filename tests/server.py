@@ -1,5 +1,6 @@
 """A `maru serve` for tests: started on a pool and a socket of its own, ended by its own pid."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -10,6 +11,17 @@ import tempfile
 
 # A server that does without upstream's protocols, so that tests do not meet at their ports.
 UNIX_ONLY = ("--listen", "none", "--rm-listen", "none")
+
+
+def ended(*command):
+    """A program that is expected to end at once. One that listens is stopped: exit code 0."""
+    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    for line in process.stdout:
+        if line.startswith("listening on "):
+            process.terminate()
+    error = process.communicate()[1]
+    return subprocess.CompletedProcess(command, process.returncode, None, error)
 
 
 class Server:
@@ -89,6 +101,25 @@ class Server:
         while self.run("put", f"filler {stored}", "-", data=data).returncode == 0:
             stored += 1
         return stored
+
+    @contextlib.contextmanager
+    def waiting_instance(self):
+        """A client that has attached, has taken a page, and waits for another instance of its
+        replay until it is killed."""
+        trace = self.folder / "waiting.jsonl"
+        trace.write_text('{"hash_ids": [1]}\n')
+        process = subprocess.Popen(
+            self.command("replay-instance", "--server", self.socket, "--trace", trace,
+                         "--instances", "2", "--races", "1"),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        try:
+            said = process.stdout.readline()
+            if said != b"ready\n":
+                raise AssertionError(f"{said}")
+            yield
+        finally:
+            process.kill()
+            process.communicate()
 
     def json(self, *words):
         """A command with --json; its exit code must be 0."""

@@ -16,6 +16,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
+from server import ended  # noqa: E402
 from upstream import resource_manager  # noqa: E402
 from upstream.instance import Instance  # noqa: E402
 from upstream.metadata import MetadataClient  # noqa: E402
@@ -47,17 +48,6 @@ def open_reply(client):
         texts.append(data[at + 2 : at + 2 + size].decode())
         at += 2 + size
     return (status, *texts)
-
-
-def ended(*command):
-    """A program that is expected to end at once. One that listens is stopped: exit code 0."""
-    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True)
-    for line in process.stdout:
-        if line.startswith("listening on "):
-            process.terminate()
-    error = process.communicate()[1]
-    return subprocess.CompletedProcess(command, process.returncode, None, error)
 
 
 class Program:

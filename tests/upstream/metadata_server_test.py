@@ -13,29 +13,14 @@ import msgpack
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from server import Server  # noqa: E402
 from upstream import resource_manager  # noqa: E402
 from upstream.instance import Instance  # noqa: E402
 from upstream.metadata import (  # noqa: E402
     HEADER, IN_FLIGHT_MAX, MAGIC, Flag, MetadataClient, PipelinedClient, Type, decode, encode)
+from upstream.served import Served  # noqa: E402
 
-MARU = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "build/maru").resolve()
 REGION = 4 << 20
 FAR = 1 << 40
-
-
-class Served(unittest.TestCase):
-    def setUp(self):
-        self.server = Server(MARU, size="64MiB", listen="tcp://127.0.0.1:0",
-                             rm_listen="127.0.0.1:0").start()
-        self.addCleanup(self.server.__exit__)
-
-    def tearDown(self):
-        self.assertTrue(self.server.json("audit")["clean"])
-
-    def closed(self, thing):
-        self.addCleanup(thing.close)
-        return thing
 
 
 class Both:
@@ -408,7 +393,7 @@ class BytesAreWhereTheyAreSaidToBe(Served):
         self.assertEqual(instance.bytes_of(found), expected * 200_000)
 
     def test_a_page_that_was_told_is_not_reused_within_the_hold(self):
-        self.check_a_page_that_was_told("60", b"first")
+        self.check_a_page_that_was_told("86400", b"first")
 
     def test_without_a_hold_it_is_reused(self):
         self.check_a_page_that_was_told("0", b"later")

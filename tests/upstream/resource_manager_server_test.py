@@ -12,46 +12,36 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from server import Server  # noqa: E402
 from upstream import resource_manager  # noqa: E402
 from upstream.instance import Region  # noqa: E402
 from upstream.metadata import MetadataClient  # noqa: E402
 from upstream.resource_manager import (  # noqa: E402
     HEADER, MAGIC, AllocReply, ConnectionEnded, ErrorReply, Handle, Type, connect, encode)
+from upstream.served import Served  # noqa: E402
 
-MARU = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "build/maru").resolve()
 UNIT = 2 << 20
 ENOENT, ENOMEM, EACCES, EINVAL = -2, -12, -13, -22
 
 
-class Served(unittest.TestCase):
+class Connected(Served):
     def setUp(self):
-        self.server = Server(MARU, size="64MiB", listen="tcp://127.0.0.1:0",
-                             rm_listen="127.0.0.1:0").start()
-        self.addCleanup(self.server.__exit__)
+        super().setUp()
         self.rm = self.connect("host-a:1")
 
     def connect(self, client_id):
-        client = connect(self.server.resource_manager, client_id)
-        self.addCleanup(client.close)
-        return client
-
-    def tearDown(self):
-        self.assertTrue(self.server.json("audit")["clean"])
+        return self.closed(connect(self.server.resource_manager, client_id))
 
 
-class Messages(Served):
+class Messages(Connected):
     def test_a_region_is_allocated_mapped_read_by_another_and_freed(self):
         got = self.rm.alloc(3 << 20)
         self.assertEqual((got.status, got.access_type, got.requested_size, got.path, got.uuid),
                          (0, 0, 3 << 20, str(self.server.pool), ""))
         self.assertEqual(got.handle.length, 2 * UNIT)
-        mine = Region(self.rm.access(got.handle))
-        self.addCleanup(mine.close)
+        mine = self.closed(Region(self.rm.access(got.handle)))
         mine.write(UNIT, b"bytes")
         other = self.connect("host-a:2")
-        theirs = Region(other.access(got.handle, with_client_id=False))
-        self.addCleanup(theirs.close)
+        theirs = self.closed(Region(other.access(got.handle, with_client_id=False)))
         self.assertEqual(theirs.read(UNIT, 5), b"bytes")
         self.assertEqual(self.rm.free(got.handle), 0)
         self.assertNotEqual(getattr(self.rm.access(got.handle), "status", 0), 0)
@@ -142,7 +132,7 @@ class Messages(Served):
             self.assertTrue(client.return_alloc("a", handle.region_id)["success"])
 
 
-class Broken(Served):
+class Broken(Connected):
     def test_malformed_payloads_are_answered_and_the_connection_goes_on(self):
         whole = resource_manager.alloc_request(UNIT, "host-a:1", 1)[HEADER.size :]
         for kind, payload in ((Type.ALLOC_REQ, b""), (Type.ALLOC_REQ, whole[:-1]),

@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 import re
-import signal
 import socket
 import stat
 import subprocess
@@ -15,8 +14,9 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from server import Server  # noqa: E402
+from server import Server, ended  # noqa: E402
 from upstream import metadata, resource_manager  # noqa: E402
+from upstream.own_network import own_network  # noqa: E402
 
 MARU = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "build/maru").resolve()
 ANY_METADATA, ANY_RM = "tcp://127.0.0.1:0", "127.0.0.1:0"
@@ -24,28 +24,12 @@ METADATA_DEFAULT, RM_DEFAULT = "tcp://127.0.0.1:5555", "127.0.0.1:9850"
 
 
 def serve(*words):
-    """A server that is expected to end at once. One that listens is stopped: exit code 0."""
-    process = subprocess.Popen([MARU, "serve", *words], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True)
-    for line in process.stdout:
-        if line.startswith("listening on "):
-            process.terminate()
-    error = process.stderr.read()
-    process.stdout.close()
-    process.stderr.close()
-    return subprocess.CompletedProcess(words, process.wait(), None, error)
+    return ended(MARU, "serve", *words)
 
 
 def take(port):
-    """The port is taken afterwards, by us or by whoever has it already."""
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind(("127.0.0.1", port))
-        listener.listen()
-    except OSError:
-        pass
-    return listener
+    """The port is taken until the listener is closed."""
+    return socket.create_server(("127.0.0.1", port))
 
 
 class Addresses(unittest.TestCase):
@@ -97,6 +81,7 @@ class Addresses(unittest.TestCase):
                 self.assertIn(word, done.stderr)
 
     def test_a_taken_default_is_done_without(self):
+        self.enterContext(own_network())
         with take(5555), take(9850):
             server = self.server()
             server.options = []
@@ -111,6 +96,7 @@ class Addresses(unittest.TestCase):
         self.assertEqual(server.run("put", "k", "-", data=b"bytes").returncode, 0)
 
     def test_clients_are_told_where_the_resource_manager_is_when_its_default_is_taken(self):
+        self.enterContext(own_network())
         with take(9850):
             server = self.server()
             server.options = ["--listen", ANY_METADATA]
@@ -120,22 +106,11 @@ class Addresses(unittest.TestCase):
             self.assertEqual(client.handshake()["rm_address"], server.resource_manager)
 
     def test_the_defaults_are_upstreams(self):
-        """In a network of its own, where nobody has those ports."""
+        self.enterContext(own_network())
         server = self.server()
-        raise_loopback = ("import fcntl, os, socket, struct, sys\n"
-                          "fcntl.ioctl(socket.socket(), 0x8914, struct.pack('16sH', b'lo', 1))\n"
-                          "os.execv(sys.argv[1], sys.argv[1:])\n")
-        process = subprocess.Popen(
-            ["unshare", "--net", sys.executable, "-c", raise_loopback, MARU, "serve", "--json",
-             "--pool", f"file:{server.pool},size=32MiB", "--socket", server.socket],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        line = process.stdout.readline()
-        process.send_signal(signal.SIGTERM)
-        error = process.communicate()[1]
-        if not line and "unshare" in error:
-            self.skipTest("needs a network of its own: " + error.strip())
-        told = json.loads(line)
-        self.assertEqual((told["metadata"], told["resource_manager"]),
+        server.options = []
+        server.start()
+        self.assertEqual((server.metadata, server.resource_manager),
                          (METADATA_DEFAULT, RM_DEFAULT))
 
     def test_other_hosts_need_a_word_of_the_user(self):
