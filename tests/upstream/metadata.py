@@ -189,6 +189,11 @@ class MetadataClient(Calls):
         self._socket.rcvtimeo = self._socket.sndtimeo = self._timeout_ms
         self._socket.connect(self._url)
 
+    def set_timeout(self, timeout_ms):
+        """Of the requests from now on; -1: none."""
+        self._timeout_ms = timeout_ms
+        self._socket.rcvtimeo = self._socket.sndtimeo = timeout_ms
+
     def raw(self, message):
         """Sends any bytes and returns the bytes that answer them."""
         self._socket.send(message)

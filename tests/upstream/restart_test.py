@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The server is stopped, or killed, and started again under upstream's clients, which go on."""
 
+import contextlib
 import pathlib
 import signal
 import sys
@@ -10,35 +11,90 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from server import Server  # noqa: E402
 from upstream.instance import Instance  # noqa: E402
 from upstream.metadata import MetadataClient  # noqa: E402
 from upstream.resource_manager import Handle, connect  # noqa: E402
+from upstream.served import Served  # noqa: E402
 
-MARU = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "build/maru").resolve()
 REGION = 4 << 20
 UNIT = 2 << 20
 
 
-class Restart(unittest.TestCase):
+class Registering(threading.Thread):
+    """An instance that registers one key after the other until it is told to end, and then at least
+    KEYS_MIN. `keys` are those that were answered, once it has ended without an error."""
+
+    KEYS_MIN = 100
+    STEP = 512  # between values: many more keys than are registered while the server restarts
+    TIMEOUT_MS = 500
+
+    def __init__(self, url, number, ready, told_to_end, given_up):
+        super().__init__()
+        self.number = number
+        self.keys = None
+        self._url = url
+        self._ready = ready
+        self._told_to_end = told_to_end
+        self._given_up = given_up
+
+    def run(self):
+        # Nobody ends the server before all are ready.
+        with self._waited_for(), Instance(self._url, f"w{self.number}",
+                                          lambda url: MetadataClient(url, timeout_ms=-1)) as one:
+            handle = one.alloc(REGION)
+            region = one.region(handle)
+            one.client.set_timeout(self.TIMEOUT_MS)
+            self._ready.wait()
+            keys = []
+            while not self._told_to_end.is_set() or len(keys) < self.KEYS_MIN:
+                offset = len(keys) * self.STEP
+                if offset == REGION:
+                    break
+                key, data = f"w{self.number}/{len(keys)}", self.bytes_of(len(keys))
+                region.write(offset, data)
+                self._register(one.client, key, handle["region_id"], offset, len(data))
+                keys.append(key)
+        self.keys = keys
+
+    def bytes_of(self, i):
+        return f"{self.number} {i}".encode()
+
+    @contextlib.contextmanager
+    def _waited_for(self):
+        """Whoever fails is not waited for."""
+        try:
+            yield
+        except BaseException:
+            self._ready.abort()
+            raise
+
+    def _register(self, client, *words):
+        """Asks again when no answer comes, as upstream's does. The first one may have arrived: then
+        it is not new."""
+        while True:
+            try:
+                reply = client.register(*words)
+                break
+            except TimeoutError:
+                if self._given_up.is_set():
+                    raise
+        if not reply["success"]:
+            raise AssertionError(f"{reply}")
+
+
+class Restart(Served):
+    # What a client was told is held for longer than any run takes.
+    options = ("--eviction", "none", "--wire-hold", "86400")
+
     def setUp(self):
-        self.server = Server(MARU, size="64MiB", listen="tcp://127.0.0.1:0",
-                             rm_listen="127.0.0.1:0", options=["--eviction", "none"]).start()
-        self.addCleanup(self.server.__exit__)
+        super().setUp()
         # From now on where its clients look for it.
         self.server.options[1] = self.server.metadata
         self.server.options[3] = self.server.resource_manager
 
-    def tearDown(self):
-        self.assertTrue(self.server.json("audit")["clean"])
-
     def restart(self, number):
         self.server.end(number)
         self.server.start()
-
-    def closed(self, thing):
-        self.addCleanup(thing.close)
-        return thing
 
     def check_that_clients_go_on(self, number):
         one = self.closed(Instance(self.server.metadata, "one"))
@@ -91,57 +147,46 @@ class Restart(unittest.TestCase):
     def test_after_a_kill(self):
         self.check_that_clients_go_on(signal.SIGKILL)
 
-    def test_a_kill_amid_registers_keeps_every_key_that_was_answered(self):
-        """Each client asks again when no answer comes, as upstream's does after its time-out."""
-        acknowledged, ended, ready = {}, threading.Event(), threading.Barrier(4)
-
-        def work(number):
-            with Instance(self.server.metadata, f"w{number}",
-                          lambda url: MetadataClient(url, timeout_ms=500)) as instance:
-                handle = instance.alloc(REGION)
-                region = instance.region(handle)
-                ready.wait()
-                mine = []
-                while not ended.is_set() or len(mine) < 100:
-                    i = len(mine)
-                    if i == REGION // 4096:
-                        break
-                    key, data = f"w{number}/{i}", f"{number} {i}".encode()
-                    region.write(i * 4096, data)
-                    # After a time-out the first one may have arrived: then it is not new.
-                    while True:
-                        try:
-                            reply = instance.client.register(
-                                key, handle["region_id"], i * 4096, len(data))
-                            break
-                        except TimeoutError:
-                            continue
-                    if not reply["success"]:
-                        raise AssertionError(f"{reply}")
-                    mine.append(key)
-                acknowledged[number] = mine
-
-        threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
+    def registering(self, count):
+        """So many threads at work, and the event that tells them to end."""
+        ready = threading.Barrier(count + 1)
+        told_to_end, given_up = threading.Event(), threading.Event()
+        threads = [Registering(self.server.metadata, number, ready, told_to_end, given_up)
+                   for number in range(count)]
         for thread in threads:
             thread.start()
+            self.addCleanup(thread.join)
+        self.addCleanup(told_to_end.set)
+        self.addCleanup(given_up.set)
         ready.wait()
+        return threads, told_to_end
+
+    def await_more_keys(self, count, threads):
+        with MetadataClient(self.server.metadata) as watch:
+            def keys():
+                return watch.get_stats()["kv_manager"]["total_entries"]
+
+            wanted = keys() + count
+            while keys() < wanted and any(thread.is_alive() for thread in threads):
+                pass
+            self.assertTrue(all(thread.is_alive() for thread in threads),
+                            "registers are still coming in")
+
+    def test_a_kill_amid_registers_keeps_every_key_that_was_answered(self):
+        threads, told_to_end = self.registering(3)
         for _ in range(3):
-            # Amid the work: registers are coming in.
-            with MetadataClient(self.server.metadata) as watch:
-                seen = watch.get_stats()["kv_manager"]["total_entries"]
-                while watch.get_stats()["kv_manager"]["total_entries"] < seen + 30:
-                    pass
+            self.await_more_keys(30, threads)
             self.restart(signal.SIGKILL)
-        ended.set()
+        told_to_end.set()
         for thread in threads:
             thread.join()
-        self.assertEqual(len(acknowledged), 3)
         with Instance(self.server.metadata, "reader") as reader:
-            self.assertEqual(len(reader.client.list_allocations("")["allocations"]), 3)
-            for number, keys in acknowledged.items():
-                self.assertGreaterEqual(len(keys), 100)
-                for i, key in enumerate(keys):
-                    self.assertEqual(reader.retrieve(key), f"{number} {i}".encode())
+            self.assertEqual(len(reader.client.list_allocations("")["allocations"]), len(threads))
+            for thread in threads:
+                self.assertIsNotNone(thread.keys, "it ended with an error")
+                self.assertGreaterEqual(len(thread.keys), Registering.KEYS_MIN)
+                for i, key in enumerate(thread.keys):
+                    self.assertEqual(reader.retrieve(key), thread.bytes_of(i))
 
 
 if __name__ == "__main__":
