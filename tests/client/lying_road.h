@@ -55,6 +55,12 @@ class LyingRoad {
   void LieOnce(Edit edit) {
     const std::lock_guard lock(mutex_);
     edit_ = std::move(edit);
+    attaches_since_lie_ = 0;
+  }
+  // How many attach requests were answered since then, with the lie or without.
+  int attaches_since_lie() {
+    const std::lock_guard lock(mutex_);
+    return attaches_since_lie_;
   }
   // An edit of what an answer to attach says.
   static Edit OfAttach(std::function<void(wire::AttachReply*)> edit) {
@@ -100,8 +106,12 @@ class LyingRoad {
     const auto size = server->Receive(answer.frame, &answer.descriptors);
     if (!size.ok()) return false;
     answer.frame.resize(*size);
+    constexpr auto kAttach = static_cast<uint16_t>(wire::MessageType::kAttach);
     {
       const std::lock_guard lock(mutex_);
+      if (reinterpret_cast<const layout::FrameHeader*>(request.data())->type == kAttach) {
+        ++attaches_since_lie_;
+      }
       if (edit_) std::exchange(edit_, nullptr)(&answer);
     }
     std::vector<int> fds;
@@ -112,7 +122,8 @@ class LyingRoad {
   const std::string server_, socket_;
   const os::UniqueFd listener_;
   std::mutex mutex_;
-  Edit edit_;  // guarded by mutex_
+  Edit edit_;                   // guarded by mutex_
+  int attaches_since_lie_ = 0;  // guarded by mutex_
   std::thread thread_;
 };
 
