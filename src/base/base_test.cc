@@ -17,6 +17,7 @@
 #include "base/ids.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "base/test_log.h"
 #include "base/units.h"
 
 namespace maru {
@@ -146,29 +147,21 @@ TEST(Random, StaysInItsRangeAndReachesAllOfIt) {
   random.Between(0, ~std::uint64_t{0});
 }
 
-class RecordingSink final : public LogSink {
- public:
-  void Write(LogLevel level, std::string_view line) override {
-    lines.push_back(std::string(LogLevelName(level)) + " " + std::string(line));
-  }
-  std::vector<std::string> lines;
-};
-
 TEST(Log, ReachesTheInstalledSinkFromItsLevelOn) {
   LogError("before: dropped");
   EXPECT_FALSE(LogEnabled(LogLevel::kError));
-  const auto sink = std::make_shared<RecordingSink>();
-  SetLogSink(sink, LogLevel::kInfo);
+  RecordedLog log(LogLevel::kInfo);
   EXPECT_TRUE(LogEnabled(LogLevel::kInfo));
   EXPECT_FALSE(LogEnabled(LogLevel::kDebug));
   LogDebug("dropped");
   LogInfo("one");
   LogWarning("two");
   LogError("three");
-  SetLogSink(nullptr);
+  EXPECT_TRUE(log.in_use());
+  log.Remove();
   LogError("after: dropped");
-  EXPECT_EQ(sink->lines, (std::vector<std::string>{"info one", "warning two", "error three"}));
-  EXPECT_EQ(sink.use_count(), 1);
+  EXPECT_EQ(log.lines(), (std::vector<std::string>{"info one", "warning two", "error three"}));
+  EXPECT_FALSE(log.in_use());
 }
 
 }  // namespace

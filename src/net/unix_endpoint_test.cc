@@ -2,19 +2,20 @@
 #include "net/unix_endpoint.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <atomic>
+#include <optional>
 #include <string>
 #include <thread>
 
+#include "base/test_log.h"
 #include "base/testing.h"
 #include "layout/frame.h"
-#include "maru/log.h"
 #include "os/clock.h"
 #include "os/temp_folder.h"
+#include "os/test_host.h"
 
 namespace maru::net {
 namespace {
@@ -36,11 +37,6 @@ struct Echo final : FrameService {
 
   std::atomic<Admittance> admittance{Admittance::kAdmitted};  // of those who come
   std::atomic<uint64_t> opened{0}, frames{0}, closed{0};
-};
-
-struct CountLines final : LogSink {
-  void Write(LogLevel, std::string_view) override { ++lines; }
-  std::atomic<int> lines{0};
 };
 
 class UnixEndpointTest : public testing::Test {
@@ -195,21 +191,15 @@ TEST_F(UnixEndpointTest, WithoutDescriptorsLeftOthersAreServedAndNewPeersWait) {
   EXPECT_EQ(Ask(one, "one"), "one");
   // The peer's end gets the last descriptor, so that there is none for the endpoint's.
   auto waiting = os::UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  rlimit none = before;
-  none.rlim_cur = static_cast<rlim_t>(waiting.get());  // all numbers from there on
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  std::optional<os::DescriptorLimit> none(std::in_place, static_cast<rlim_t>(waiting.get()));
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
   address_.text().copy(name.sun_path, sizeof(name.sun_path) - 1);
   ASSERT_EQ(::connect(waiting.get(), reinterpret_cast<sockaddr*>(&name), sizeof(name)), 0);
-  const auto log = std::make_shared<CountLines>();
-  SetLogSink(log);
+  const RecordedLog log;
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(Ask(one, "one"), "one");
-  SetLogSink(nullptr);
-  EXPECT_LE(log->lines, 1);
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_LE(log.lines().size(), 1u);
+  none.reset();
   one.Close();  // its end makes room
   os::SeqpacketSocket other(std::move(waiting));
   EXPECT_EQ(Ask(other, "served at last"), "served at last");

@@ -15,6 +15,7 @@
 #include "os/clock.h"
 #include "os/event.h"
 #include "os/file.h"
+#include "os/test_host.h"
 #include "os/unix_socket.h"
 
 namespace maru::os {
@@ -201,22 +202,18 @@ TEST(Child, AnswersWithoutWaitingWhetherItRuns) {
 }
 
 TEST(Process, RaisesItsDescriptorLimitAsFarAsTheHardOneAndNeverLowersIt) {
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const auto now = [] {
     rlimit limit{};
     EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
     return limit.rlim_cur;
   };
-  const rlimit low{64, before.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  const DescriptorLimit low(64);
   EXPECT_OK(RaiseDescriptorLimit(32));
   EXPECT_EQ(now(), 64u);
   EXPECT_OK(RaiseDescriptorLimit(128));
   EXPECT_EQ(now(), 128u);
   EXPECT_OK(RaiseDescriptorLimit(~std::uint64_t{0}));
-  EXPECT_EQ(now(), before.rlim_max);
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(now(), DescriptorLimit::HardMax());
 }
 
 TEST(Clock, GoesOn) {

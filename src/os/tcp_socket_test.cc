@@ -13,6 +13,7 @@
 #include "base/bytes.h"
 #include "base/testing.h"
 #include "os/event.h"
+#include "os/test_host.h"
 
 namespace maru::os {
 namespace {
@@ -107,8 +108,10 @@ TEST(TcpListener, RefusesAnAddressInUse) {
 
 TEST(TcpConnect, CarriesMoreThanTheBuffersHold) {
   for (const char* where : {"127.0.0.1:0", "[::1]:0"}) {
+    const bool is_ipv6 = where[0] == '[';
+    if (is_ipv6 && !HasIpv6Loopback()) continue;
     const Result<TcpListener> listener = TcpListener::Listen(*TcpAddress::Parse(where));
-    if (!listener.ok()) continue;  // a host without that network
+    ASSERT_OK(listener);
     const Deadline deadline = Deadline::After(kLongMs);
     ASSERT_OK_AND_ASSIGN(TcpSocket client, TcpSocket::Connect(listener->address(), deadline));
     AwaitReadable(listener->fd());

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "base/log.h"
 #include "base/random.h"
 #include "base/sequence_point.h"
+#include "base/test_log.h"
 #include "pool/pool_fixture.h"
 #include "pool/room_plan.h"
 
@@ -207,12 +207,6 @@ TEST_F(PoolTest, ADamagedRecordIsRefusedByNumberAndThePoolLeftAsItWas) {
 
 // --- After a crash of the machine.
 
-class LogLines : public LogSink {
- public:
-  void Write(LogLevel, std::string_view line) override { lines.emplace_back(line); }
-  std::vector<std::string> lines;
-};
-
 class BootTest : public PoolTest {
  protected:
   void MakeWithKeys(uint64_t flags) {
@@ -236,16 +230,14 @@ class BootTest : public PoolTest {
 TEST_F(BootTest, WithChecksumsOnlyKeysThatVerifyAreKept) {
   MakeWithKeys(layout::kFlagChecksums);
   Spoil("two");
-  const auto log = std::make_shared<LogLines>();
-  SetLogSink(log);
+  const RecordedLog log;
   Reboot();
-  SetLogSink(nullptr);
   EXPECT_EQ(pool_->boot_loss(), 1u);
   EXPECT_FALSE(Has("two"));
   keys_.erase("two");
   CheckWhole();
-  ASSERT_EQ(log->lines.size(), 1u);
-  EXPECT_THAT(log->lines[0], HasSubstr("kept 2 keys whose checksum verifies, dropped 1"));
+  ASSERT_EQ(log.lines().size(), 1u);
+  EXPECT_THAT(log.lines()[0], HasSubstr("kept 2 keys whose checksum verifies, dropped 1"));
   EXPECT_EQ(pool_->writer().usage().index_entries, 2u);
   Reopen();
   CheckWhole();

@@ -3,8 +3,8 @@
 
 #include <cstring>
 
+#include "base/test_log.h"
 #include "live_server.h"
-#include "maru/log.h"
 
 namespace maru {
 namespace {
@@ -174,25 +174,8 @@ TEST(PoolsServedApart, ServedTogetherAreNotTakenForOneAnothers) {
   EXPECT_TRUE(server.AuditIsClean());
 }
 
-class Lines final : public LogSink {
- public:
-  void Write(LogLevel, std::string_view line) override {
-    const std::lock_guard lock(mutex_);
-    text_ += std::string(line) + "\n";
-  }
-  std::string text() {
-    const std::lock_guard lock(mutex_);
-    return text_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::string text_;
-};
-
 TEST(PinsLost, AreToldOnce) {
-  const auto lines = std::make_shared<Lines>();
-  SetLogSink(lines, LogLevel::kWarning);
+  const RecordedLog log(LogLevel::kWarning);
   LiveServer server("32MiB", {}, {0, 1});
   const auto client = server.Connect("pinning");
   for (const char* const key : {"a", "b"}) {
@@ -204,14 +187,13 @@ TEST(PinsLost, AreToldOnce) {
   EXPECT_TRUE(client->Ping().ok());
   EXPECT_EQ(client->statistics().pins, 0u);
   EXPECT_TRUE(client->Ping().ok());
-  const std::string text = lines->text();
-  EXPECT_NE(text.find("its 2 pins are lost"), std::string::npos) << text;
-  EXPECT_EQ(text.find("pins are lost"), text.rfind("pins are lost")) << text;
+  const std::vector<std::string> told = log.LinesWith("pins are lost");
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_NE(told[0].find("its 2 pins are lost"), std::string::npos) << told[0];
   while (client->Delete("a").value() ==
          Deleted::kPinned) {  // until the server has seen the lock go
   }
   EXPECT_FALSE(client->Exists("a").value());
-  SetLogSink(nullptr);
 }
 
 }  // namespace

@@ -2,9 +2,8 @@
 // that, and what it refuses. The endpoint is a Router that tells what the test wants.
 #include <gmock/gmock.h>
 
-#include "base/mutex.h"
+#include "base/test_log.h"
 #include "live_server.h"
-#include "maru/log.h"
 #include "os/machine.h"
 #include "router.h"
 
@@ -13,27 +12,6 @@ namespace {
 
 using testing::HasSubstr;
 using wire::compat::LocalRoad;
-
-class Lines final : public LogSink {
- public:
-  void Write(LogLevel, std::string_view line) override {
-    const MutexLock lock(mutex_);
-    lines_.emplace_back(line);
-  }
-  // Those that tell a road.
-  std::vector<std::string> Roads() {
-    const MutexLock lock(mutex_);
-    std::vector<std::string> roads;
-    for (const std::string& line : lines_) {
-      if (line.find("using its socket") != std::string::npos) roads.push_back(line);
-    }
-    return roads;
-  }
-
- private:
-  Mutex mutex_;
-  std::vector<std::string> lines_ MARU_GUARDED_BY(mutex_);
-};
 
 LocalRoad RoadTo(const LiveServer& server) {
   constexpr size_t kPrefixBytes = sizeof("@maru-") - 1;
@@ -45,9 +23,6 @@ LocalRoad RoadTo(const LiveServer& server) {
 
 class EndpointClient : public testing::Test {
  protected:
-  void SetUp() override { SetLogSink(lines_); }
-  void TearDown() override { SetLogSink(nullptr); }
-
   ClientOptions Options(const std::string& name_space = "") {
     ClientOptions options = server_.Options();
     options.server_url = router_.address();
@@ -57,9 +32,11 @@ class EndpointClient : public testing::Test {
   std::unique_ptr<Client> Connect(const std::string& name_space = "") {
     return server_.Connect(Options(name_space));
   }
+  // The lines that tell a road.
+  std::vector<std::string> Roads() const { return log_.LinesWith("using its socket"); }
   Status Refusal() { return Client::Connect(Options()).status(); }
 
-  const std::shared_ptr<Lines> lines_ = std::make_shared<Lines>();
+  const RecordedLog log_;
   LiveServer server_{"64MiB"};
   Router router_;
 };
@@ -76,10 +53,10 @@ TEST_F(EndpointClient, GoesOverTheSocketAndSaysSoOnce) {
   EXPECT_TRUE(client->Put("other", BytesOf("other")).value());
   EXPECT_EQ(client->statistics().reconnects, 1u);
   EXPECT_EQ(router_.requests(), 2u) << "asked again after the restart";
-  const auto roads = lines_->Roads();
+  const auto roads = Roads();
   ASSERT_EQ(roads.size(), 1u);
-  EXPECT_EQ(roads[0], router_.address() + " is on this host: using its socket " + server_.socket() +
-                          " and the pool " + RoadTo(server_).pool + " in place");
+  EXPECT_EQ(roads[0], "info " + router_.address() + " is on this host: using its socket " +
+                          server_.socket() + " and the pool " + RoadTo(server_).pool + " in place");
 }
 
 TEST_F(EndpointClient, TakesTheAbstractNameWhereThePathLeadsNowhere) {
@@ -89,7 +66,7 @@ TEST_F(EndpointClient, TakesTheAbstractNameWhereThePathLeadsNowhere) {
   const auto client = Connect();
   ASSERT_NE(client, nullptr);
   EXPECT_TRUE(client->Put("key", BytesOf("key")).value());
-  const auto roads = lines_->Roads();
+  const auto roads = Roads();
   ASSERT_EQ(roads.size(), 1u);
   EXPECT_THAT(roads[0], HasSubstr("using its socket " + server_.abstract_name()));
   EXPECT_THAT(roads[0], HasSubstr("(no server listens on /nonexistent/maru.sock)"));
@@ -107,7 +84,7 @@ TEST_F(EndpointClient, TakesTheAbstractNameWhereThePathIsAnothers) {
   EXPECT_TRUE(server_.Connect()->Exists("key").value());
   EXPECT_FALSE(other.Connect()->Exists("key").value());
   EXPECT_EQ(other.CountInClients("\"label\": \"test\""), 0u);
-  EXPECT_THAT(lines_->Roads().at(0), HasSubstr("has the pool " + RoadTo(other).pool));
+  EXPECT_THAT(Roads().at(0), HasSubstr("has the pool " + RoadTo(other).pool));
 }
 
 TEST_F(EndpointClient, RefusesAnotherPool) {
@@ -118,7 +95,7 @@ TEST_F(EndpointClient, RefusesAnotherPool) {
   EXPECT_CODE(refused, kFailedPrecondition);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("has the pool " + RoadTo(server_).pool));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("not " + road.pool));
-  EXPECT_TRUE(lines_->Roads().empty());
+  EXPECT_TRUE(Roads().empty());
 }
 
 TEST_F(EndpointClient, RefusesAnotherHost) {
@@ -182,7 +159,7 @@ TEST_F(EndpointClient, FollowsTheEndpointToAnotherServer) {
   EXPECT_TRUE(Matches(view, "key"));
   EXPECT_TRUE(client->Put("key", BytesOf("key")).value());
   EXPECT_TRUE(other.Connect()->Exists("key").value());
-  EXPECT_EQ(lines_->Roads().size(), 2u);
+  EXPECT_EQ(Roads().size(), 2u);
   EXPECT_TRUE(other.AuditIsClean());
   server_.Start();
 }

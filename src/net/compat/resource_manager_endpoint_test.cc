@@ -2,11 +2,11 @@
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -14,9 +14,10 @@
 
 #include "base/bytes.h"
 #include "base/mutex.h"
+#include "base/test_log.h"
 #include "base/testing.h"
-#include "maru/log.h"
 #include "net/compat/test_loop.h"
+#include "os/test_host.h"
 #include "os/unique_fd.h"
 #include "wire/compat/resource_manager_codec.h"
 
@@ -305,11 +306,8 @@ TEST_F(ResourceManagerEndpointTest, AnswersWhatWasSentBeforeThePeerEndedItsSide)
 }
 
 TEST_F(ResourceManagerEndpointTest, ANewcomerTakesThePlaceOfTheLongestSilent) {
-  rlimit files{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &files), 0);
-  if (files.rlim_max < 4096) GTEST_SKIP() << "needs ulimit -Hn 4096";
-  files.rlim_cur = 4096;
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &files), 0);
+  if (os::DescriptorLimit::HardMax() < 4096) GTEST_SKIP() << "needs ulimit -Hn 4096";
+  const os::DescriptorLimit enough(4096);
   Peer named = Connect();
   EXPECT_EQ(named.Ask(Alloc("host:1", 1)).type, 2);
   std::vector<Peer> silent;
@@ -324,28 +322,17 @@ TEST_F(ResourceManagerEndpointTest, ANewcomerTakesThePlaceOfTheLongestSilent) {
   EXPECT_EQ(named.Ask(Alloc("host:1", 2)).type, 2) << "who has a name stays";
 }
 
-struct CountLines final : LogSink {
-  void Write(LogLevel, std::string_view) override { ++lines; }
-  std::atomic<int> lines{0};
-};
-
 TEST_F(ResourceManagerEndpointTest, WithoutDescriptorsLeftOthersAreServedAndNewPeersWait) {
   Peer named = Connect();
   EXPECT_EQ(named.Ask(Alloc("host:1", 1)).type, 2);
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   // The peer's end gets the last descriptor, so that there is none for the endpoint's.
   const int last = os::UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)).get();
-  rlimit none = before;
-  none.rlim_cur = static_cast<rlim_t>(last) + 1;
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
-  const auto log = std::make_shared<CountLines>();
-  SetLogSink(log);
+  std::optional<os::DescriptorLimit> none(std::in_place, static_cast<rlim_t>(last) + 1);
+  const RecordedLog log;
   Peer waiting = Connect();
   for (uint64_t i = 2; i < 1000; ++i) ASSERT_EQ(named.Ask(Alloc("host:1", i)).region_id(), i);
-  SetLogSink(nullptr);
-  EXPECT_EQ(log->lines, 1);
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(log.lines().size(), 1u);
+  none.reset();
   {
     const Peer ended = std::move(named);
   }  // its end makes room
