@@ -99,10 +99,12 @@ TEST(Resolve, NamesAreLookedUp) {
   EXPECT_CODE(internal::ResolveWith(none, {"node", 1}, deadline), kUnavailable);
 }
 
+// A label of 64 bytes is no name of DNS: the C library says so, and asks no server.
 TEST(Resolve, TheSystemKnowsNoInvalidName) {
-  const auto unknown = Resolve({"no-such-host.invalid", 1}, Deadline::After(kLongMs));
+  const std::string name(64, 'n');
+  const auto unknown = Resolve({name, 1}, Deadline::After(kLongMs));
   EXPECT_CODE(unknown, kUnavailable);
-  EXPECT_NE(unknown.status().message().find("no-such-host.invalid"), std::string::npos);
+  EXPECT_NE(unknown.status().message().find(name), std::string::npos);
 }
 
 TEST(Resolve, AnAnswerThatDoesNotComeCostsTheTimeAndNoMore) {
