@@ -4,9 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <memory>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,11 +21,6 @@ using wire::PageRef;
 constexpr uint64_t kSizes[] = {16 * kKiB, 64 * kKiB, 512 * kKiB};
 constexpr int kClients = 4;
 constexpr int kKeys = 400;
-
-uint64_t TestSeed() {
-  const char* const given = std::getenv("MARU_TEST_SEED");
-  return given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
-}
 
 TestEngine::Options HostOptions(Random& random, Eviction eviction) {
   TestEngine::Options options;

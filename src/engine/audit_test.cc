@@ -52,23 +52,6 @@ TEST(AuditTest, PublishedCountsOfAQuietClientMustAgree) {
   EXPECT_EQ(Offenders(host.engine()), "");
 }
 
-TEST(AuditTest, EveryOffenderIsNamed) {
-  const auto damaged = [](PageState state, uint16_t slot) {
-    TestEngine host;
-    TestClient client(&host);
-    const wire::PageRef page = client.Put("key");
-    auto* const record = const_cast<layout::PageRecord*>(host.view().Record(page.record));
-    record->state_word.store(
-        layout::StateWord::Make(state, page.generation, ClientSlot(slot)).bits());
-    return Offenders(host.engine());
-  };
-  EXPECT_THAT(damaged(PageState::kGranted, 5), HasSubstr("slot 5, where no client lives"));
-  EXPECT_THAT(damaged(PageState::kRetiring, 0), HasSubstr("RETIRING between two steps"));
-  EXPECT_THAT(damaged(PageState::kFree, 0), HasSubstr("in list"));
-  EXPECT_THAT(damaged(PageState::kAbsent, 0), HasSubstr("absent"));
-  EXPECT_THAT(damaged(PageState::kLive, 3), HasSubstr("not valid"));
-}
-
 TEST(AuditTest, BytesAreVerifiedWhereThePoolHasChecksums) {
   TestEngine host({.flags = layout::kFlagChecksums});
   TestClient client(&host);
@@ -107,7 +90,8 @@ Stock::SizeClass& SizeOf(Rig& rig, RecordNumber record) {
 ClientRegions::Region& Region(Rig& rig) { return rig.stock().client_regions().Of(rig.extent); }
 
 constexpr Damage kOfRecords[] = {
-    {"where no client lives", [](Rig& r) { r.SetState(r.granted, PageState::kGranted, 9); }},
+    {"slot 9, where no client lives",
+     [](Rig& r) { r.SetState(r.granted, PageState::kGranted, 9); }},
     {"RETIRING between two steps", [](Rig& r) { r.SetState(r.key, PageState::kRetiring); }},
     {"in state 1, but in list 5 instead of 1", [](Rig& r) { r.SetState(r.key, PageState::kFree); }},
     {"but absent", [](Rig& r) { r.SetState(r.key, PageState::kAbsent); }},

@@ -9,11 +9,9 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <numeric>
-#include <random>
 #include <set>
 #include <string>
 
@@ -712,11 +710,6 @@ class Model {
   int last_serial_ = 0;
   std::string last_act_;
 };
-
-uint64_t TestSeed() {
-  const char* const seed = std::getenv("MARU_TEST_SEED");
-  return seed != nullptr ? std::strtoull(seed, nullptr, 0) : std::random_device{}();
-}
 
 using Steps = std::vector<uint64_t>;
 

@@ -2,9 +2,7 @@
 // requests, leases, pins, restarts; an audit each so often.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <map>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,11 +15,6 @@ namespace {
 
 constexpr uint64_t kRegionBytes = 2 * kMiB;
 constexpr uint64_t kGrain = 64 * 1024;  // of offsets and lengths: overlaps are common
-
-uint64_t TestSeed() {
-  const char* const given = std::getenv("MARU_TEST_SEED");
-  return given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
-}
 
 class ExtentsModel {
  public:

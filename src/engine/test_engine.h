@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
+#include <random>
 #include <set>
 #include <string>
 #include <string_view>
@@ -296,6 +298,12 @@ class TestClient {
   std::vector<std::unique_ptr<catalogue::Leases>> leases_;
   uint64_t request_number_ = 0;
 };
+
+// Of a test of random steps, which prints it: MARU_TEST_SEED, or another one each time.
+inline uint64_t TestSeed() {
+  const char* const given = std::getenv("MARU_TEST_SEED");
+  return given != nullptr ? std::strtoull(given, nullptr, 0) : std::random_device{}();
+}
 
 // No offender, as a message.
 inline std::string Offenders(const Engine& engine) {
