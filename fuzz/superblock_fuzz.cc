@@ -19,9 +19,19 @@ void Judge(std::span<const std::byte> bytes, std::uint64_t file_bytes) {
   layout::Superblock block{};
   const maru::Status status = layout::ValidateSuperblock(bytes, file_bytes, &block);
   if (!status.ok()) {
-    MARU_CHECK(status.code() == maru::StatusCode::kDataLoss ||
-               status.code() == maru::StatusCode::kFailedPrecondition);
     MARU_CHECK(!status.message().empty());
+    if (status.code() == maru::StatusCode::kFailedPrecondition) {
+      // A whole superblock of another version, whose checksum lies elsewhere, or of another size.
+      MARU_CHECK(bytes.size() >= sizeof(block));
+      std::memcpy(&block, bytes.data(), sizeof(block));
+      if (block.layout_version == layout::kLayoutVersion) {
+        MARU_CHECK_NE(block.pool_bytes, file_bytes);
+        MARU_CHECK_EQ(block.checksum,
+                      maru::HashBytes64(bytes.first(offsetof(layout::Superblock, checksum))));
+      }
+    } else {
+      MARU_CHECK(status.code() == maru::StatusCode::kDataLoss);
+    }
     return;
   }
   // What passes is what a maker of pools of this version makes.

@@ -32,7 +32,7 @@ TEST(EndpointNamespace, HasAClientsBelowIt) {
             StatusCode::kInvalidArgument);
 }
 
-// Every text of up to five pieces as either part.
+// Every text of up to four pieces as either part.
 TEST(EndpointNamespace, NoTwoPairsHaveOneName) {
   const std::vector<std::string> pieces = {"tcp://", "tcp:", "/", "a", "1"};
   std::vector<std::string> texts = {""};

@@ -78,7 +78,7 @@ class NoMoreThreads {
     ::pthread_getattr_default_np(&former_);
     pthread_attr_t huge;
     ::pthread_attr_init(&huge);
-    EXPECT_EQ(::pthread_attr_setstacksize(&huge, size_t{1} << 46), 0);
+    EXPECT_EQ(::pthread_attr_setstacksize(&huge, size_t{1} << 50), 0);
     EXPECT_EQ(::pthread_setattr_default_np(&huge), 0);
     ::pthread_attr_destroy(&huge);
   }
