@@ -40,6 +40,7 @@ bench: everything  ## Every operation beside the machine's limits, and the layer
 	build/release/bench/codec_bench
 	build/release/bench/writer_bench --keys=1000000
 	build/release/bench/engine_bench --keys=1000000
+	build/release/bench/steps_bench --keys=1000000
 	build/release/bench/upstream_bench --server=build/maru --keys=1000000
 
 lint:  ## Format, sizes, layers; clang-tidy on files changed since their last clean result

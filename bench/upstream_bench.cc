@@ -4,12 +4,14 @@
 //
 //   upstream_bench --server=PROGRAM [--keys=N] [--messages=N] [--repetitions=N]
 //
-// Ours and the bare one take turns. Processor time is that of all threads of the server.
+// Ours and the bare one take turns. Processor time is that of all threads of the server. Every
+// reply must say yes, to each key; that is read while no time is taken.
 #include <signal.h>
 #include <zmq.h>
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -17,8 +19,10 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -28,12 +32,16 @@
 #include "os/machine.h"
 #include "os/process.h"
 #include "wire/compat/metadata.h"
+#include "wire/compat/metadata_codec.h"
+#include "wire/compat/msgpack_reader.h"
 #include "wire/compat/msgpack_writer.h"
 
 namespace {
 
 using namespace maru;  // NOLINT
 using wire::compat::MetadataType;
+using wire::compat::MsgpackItem;
+using wire::compat::MsgpackKind;
 using wire::compat::MsgpackWriter;
 using Bytes = std::vector<std::byte>;
 using Clock = std::chrono::steady_clock;
@@ -121,6 +129,26 @@ Bytes Registers(uint64_t first, uint64_t region) {
   });
 }
 
+// It answers REQUEST, with nothing that is false or an error, and with a yes for each of `keys`.
+void CheckReply(std::span<const std::byte> reply, const Bytes& request, uint64_t keys) {
+  wire::compat::MetadataHeader asked, answered;
+  MARU_CHECK_OK(wire::compat::DecodeMetadataHeader(request, &asked));
+  MARU_CHECK_OK(wire::compat::DecodeMetadataHeader(reply, &answered));
+  MARU_CHECK_EQ(answered.type, asked.type | wire::compat::kMetadataReplyBit);
+  MARU_CHECK_EQ(answered.sequence, asked.sequence);
+  wire::compat::MsgpackReader items(reply.subspan(wire::compat::kMetadataHeaderBytes));
+  uint64_t yes = 0;
+  while (items.bytes_left() > 0) {
+    MsgpackItem item;
+    MARU_CHECK(items.Next(&item)) << items.error();
+    const bool is_no = item.kind == MsgpackKind::kBool && item.number == 0;
+    const bool is_error = item.kind == MsgpackKind::kText && item.text == "error";
+    MARU_CHECK(!is_no && !is_error) << "the answer to type " << int{asked.type} << " is no";
+    if (item.kind == MsgpackKind::kBool) ++yes;
+  }
+  MARU_CHECK(yes >= keys) << yes << " of " << keys << " keys";
+}
+
 // --- Sockets.
 
 class Dealer {
@@ -142,21 +170,20 @@ class Dealer {
     MARU_CHECK_EQ(zmq_send(socket_, message.data(), message.size(), 0),
                   static_cast<int>(message.size()));
   }
-  // The bytes of the reply, which are in reply() until the next one.
-  size_t Receive() {
+  // The reply, until the next one.
+  std::span<const std::byte> Receive() {
     zmq_msg_t delimiter;
     zmq_msg_init(&delimiter);
     MARU_CHECK_EQ(zmq_msg_recv(&delimiter, socket_, 0), 0);
     zmq_msg_close(&delimiter);
     const int size = zmq_recv(socket_, reply_.data(), reply_.size(), 0);
     MARU_CHECK(size >= 0 && static_cast<size_t>(size) <= reply_.size());
-    return static_cast<size_t>(size);
+    return std::span(reply_).first(static_cast<size_t>(size));
   }
-  size_t Ask(const Bytes& message) {
+  std::span<const std::byte> Ask(const Bytes& message) {
     Send(message);
     return Receive();
   }
-  std::string_view reply() const { return AsText(reply_); }
 
  private:
   void* context_;
@@ -249,15 +276,19 @@ double Percentile(std::vector<double> values, size_t percent) {
   return values[std::min(values.size() - 1, values.size() * percent / 100)];
 }
 
+// What is wanted of a reply to that message.
+using Check = std::function<void(std::span<const std::byte> reply, const Bytes& message)>;
+
 std::vector<double> Times(Dealer& dealer, const std::function<Bytes(uint64_t)>& make,
-                          uint64_t messages) {
+                          const Check& check, uint64_t messages) {
   std::vector<double> times;
   times.reserve(messages);
   for (uint64_t i = 0; i < messages; ++i) {
     const Bytes message = make(i);
     const auto before = Clock::now();
-    dealer.Ask(message);
+    const std::span<const std::byte> reply = dealer.Ask(message);
     times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - before).count());
+    check(reply, message);
   }
   return times;
 }
@@ -273,36 +304,47 @@ class Run {
 
   // A region for all keys, and the keys.
   void Fill() {
-    ours_.Ask(Message(MetadataType::kRequestAlloc, [&](MsgpackWriter& out) {
+    const Bytes wanted = Message(MetadataType::kRequestAlloc, [&](MsgpackWriter& out) {
       out.Map(2);
       out.Text("instance_id");
       out.Text("bench");
       out.Text("size");
       out.Number(settings_.AllKeys() * kValueBytes);
-    }));
+    });
+    const std::span<const std::byte> reply = ours_.Ask(wanted);
+    CheckReply(reply, wanted, 0);
     const std::string_view name = "region_id\xce";
-    const size_t at = ours_.reply().find(name);
+    const size_t at = AsText(reply).find(name);
     MARU_CHECK(at != std::string_view::npos) << "no region";
     for (size_t i = 0; i < 4; ++i) {
-      region_ = region_ << 8 | static_cast<uint8_t>(ours_.reply()[at + name.size() + i]);
+      region_ = region_ << 8 | std::to_integer<uint64_t>(reply[at + name.size() + i]);
     }
-    for (uint64_t i = 0; i < settings_.keys; i += kBatch) ours_.Ask(Registers(i, region_));
+    for (uint64_t i = 0; i < settings_.keys; i += kBatch) {
+      const Bytes keys = Registers(i, region_);
+      CheckReply(ours_.Ask(keys), keys, kBatch);
+    }
   }
 
-  // One message at a time, beside the bare round trip.
-  void Single(const char* name, const std::function<Bytes(uint64_t)>& make) {
+  // One message of `keys` keys at a time, beside the bare round trip.
+  void Single(const char* name, uint64_t keys, const std::function<Bytes(uint64_t)>& make) {
     const uint64_t messages = settings_.messages;
-    const auto reply_bytes = static_cast<uint32_t>(ours_.Ask(make(0)));
+    const auto reply_bytes = static_cast<uint32_t>(ours_.Ask(make(0)).size());
     const auto as_bare = [&](uint64_t i) {
       Bytes message = make(i);
       std::memcpy(message.data() + message.size() - sizeof(reply_bytes), &reply_bytes,
                   sizeof(reply_bytes));
       return message;
     };
+    const Check says_yes = [keys](auto reply, const Bytes& message) {
+      CheckReply(reply, message, keys);
+    };
+    const Check as_long = [reply_bytes](auto reply, const Bytes&) {
+      MARU_CHECK_EQ(reply.size(), reply_bytes);
+    };
     std::vector<double> p50, limit, times;
     for (uint64_t i = 0; i < settings_.repetitions; ++i) {
-      p50.push_back(Percentile(Times(ours_, make, messages), 50));
-      limit.push_back(Percentile(Times(bare_, as_bare, messages), 50));
+      p50.push_back(Percentile(Times(ours_, make, says_yes, messages), 50));
+      limit.push_back(Percentile(Times(bare_, as_bare, as_long, messages), 50));
       times.push_back(p50.back() / limit.back());
     }
     std::printf("%-9s %-28s %8.1f us %8.1f us bare %6.2f times\n", placement_, name,
@@ -312,23 +354,27 @@ class Run {
   // As many in flight as upstream's client has, of `keys` keys each.
   void Pipelined(const char* name, uint64_t keys, const std::function<Bytes(uint64_t)>& make) {
     const uint64_t messages = settings_.MessagesOf(keys);
+    const Bytes request = make(0);
+    std::vector<Bytes> replies(messages);
     std::vector<double> rate, processor;
     for (uint64_t round = 0; round < settings_.repetitions; ++round) {
       const double used = server_->ProcessorSeconds();
       const auto before = Clock::now();
       uint64_t answered = 0;
+      const auto receive = [&] {
+        const std::span<const std::byte> reply = ours_.Receive();
+        replies[answered++].assign(reply.begin(), reply.end());
+      };
       for (uint64_t i = 0; i < messages; ++i) {
-        if (i - answered >= kInFlight) {
-          ours_.Receive();
-          ++answered;
-        }
+        if (i - answered >= kInFlight) receive();
         ours_.Send(make(round * messages + i));
       }
-      for (; answered < messages; ++answered) ours_.Receive();
+      while (answered < messages) receive();
       const std::chrono::duration<double> wall = Clock::now() - before;
       const auto total = static_cast<double>(messages * keys);
       rate.push_back(total / wall.count());
       processor.push_back((server_->ProcessorSeconds() - used) / total * 1e6);
+      for (const Bytes& reply : replies) CheckReply(reply, request, keys);
     }
     std::printf("%-9s %-28s %10.0f keys/s %8.2f us of the server a key\n", placement_, name,
                 Percentile(rate, 50), Percentile(processor, 50));
@@ -342,10 +388,10 @@ class Run {
     const auto batch = [keys](MetadataType type) {
       return [=](uint64_t i) { return Keys(type, i * kBatch % keys / kBatch * kBatch); };
     };
-    Single("exists", one(MetadataType::kExists));
-    Single("lookup", one(MetadataType::kLookup));
-    Single("batch_lookup of 64", batch(MetadataType::kBatchLookup));
-    Single("get_stats", [](uint64_t) {
+    Single("exists", 1, one(MetadataType::kExists));
+    Single("lookup", 1, one(MetadataType::kLookup));
+    Single("batch_lookup of 64", kBatch, batch(MetadataType::kBatchLookup));
+    Single("get_stats", 0, [](uint64_t) {
       return Message(MetadataType::kGetStats, [](MsgpackWriter& out) { out.Map(0); });
     });
     Pipelined("exists, 64 in flight", 1, one(MetadataType::kExists));
@@ -388,26 +434,45 @@ void Measure(const Settings& settings, const char* placement, std::span<const in
   }
 }
 
-uint64_t NumberOf(std::string_view text) {
-  return std::max<uint64_t>(1, std::strtoull(std::string(text).c_str(), nullptr, 10));
+// Whether it is an argument of the settings.
+bool Take(std::string_view word, Settings* settings) {
+  constexpr std::string_view kServer = "--server=";
+  if (word.starts_with(kServer)) {
+    settings->server = word.substr(kServer.size());
+    return !settings->server.empty();
+  }
+  const std::pair<std::string_view, uint64_t*> numbers[] = {
+      {"--keys=", &settings->keys},
+      {"--messages=", &settings->messages},
+      {"--repetitions=", &settings->repetitions}};
+  for (const auto& [name, number] : numbers) {
+    if (!word.starts_with(name)) continue;
+    const auto [end, error] =
+        std::from_chars(word.data() + name.size(), word.data() + word.size(), *number);
+    return error == std::errc() && end == word.data() + word.size() && *number > 0;
+  }
+  return false;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  const std::vector<std::string_view> words(argv + 1, argv + argc);
+  if (words == std::vector<std::string_view>{"--echo"}) return Echo();
   Settings settings;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    const size_t equal = std::min(word.find('='), word.size() - 1);
-    const std::string_view name = word.substr(0, equal), value = word.substr(equal + 1);
-    if (word == "--echo") return Echo();
-    if (name == "--server") settings.server = value;
-    if (name == "--keys") settings.keys = NumberOf(value);
-    if (name == "--messages") settings.messages = NumberOf(value);
-    if (name == "--repetitions") settings.repetitions = NumberOf(value);
+  for (const std::string_view word : words) {
+    if (Take(word, &settings)) continue;
+    std::fprintf(stderr, "wrong argument \"%.*s\"\n", static_cast<int>(word.size()), word.data());
+    settings.server.clear();
+    break;
+  }
+  if (settings.server.empty()) {
+    std::fprintf(stderr,
+                 "usage: upstream_bench --server=PROGRAM [--keys=N] [--messages=N] "
+                 "[--repetitions=N]\n");
+    return 2;
   }
   settings.keys = (settings.keys + kBatch - 1) / kBatch * kBatch;
-  MARU_CHECK(!settings.server.empty()) << "--server=PROGRAM is needed: build/maru";
   const std::vector<int> cores = os::AllowedCpus().value();
   const std::span<const int> all(cores);
   Measure(settings, "anywhere", all, all);
