@@ -33,6 +33,16 @@ double ProcessorSeconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
+// What steps of one kind took, in seconds.
+struct Steps {
+  double longest = 0, all = 0;
+
+  void Add(double took) {
+    longest = std::max(longest, took);
+    all += took;
+  }
+};
+
 class Locks final : public engine::Liveness {
  public:
   Status Take(ClientSlot) override { return OkStatus(); }
@@ -81,10 +91,10 @@ class Bench {
 
   // Keys of each client in turn, so that every list is long.
   void Fill() {
-    double longest = 0, all = 0;
+    Steps steps;
     for (uint64_t key = 0; key < keys_; key += kBatch) {
       const engine::ConnectionId connection = 1 + key / kBatch % kClients;
-      longest = std::max(longest, Ask(connection, wire::GrantRequest{kPageBytes, kBatch}));
+      steps.Add(Ask(connection, wire::GrantRequest{kPageBytes, kBatch}));
       wire::RegisterRequest request;
       std::vector<std::string> texts;
       for (uint64_t i = 0; i < kBatch; ++i) {
@@ -93,26 +103,22 @@ class Bench {
       const auto pages = reply<wire::GrantReply>().pages;
       for (uint64_t i = 0; i < pages.size(); ++i)
         request.entries.push_back({pages[i], 100, 0, texts[i]});
-      const double took = Ask(connection, request);
-      longest = std::max(longest, took);
-      all += took;
+      steps.Add(Ask(connection, request));
     }
-    Show("grant and register of 64", longest, all);
+    Show("grant and register of 64", steps);
   }
 
   void Audit() {
     wire::AuditRequest request;
-    double longest = 0, all = 0;
+    Steps steps;
     do {
-      const double took = Ask(1, request);
-      longest = std::max(longest, took);
-      all += took;
+      steps.Add(Ask(1, request));
       request.audit = reply<wire::AuditReply>().audit;
     } while (request.audit != 0);
     MARU_CHECK(reply<wire::AuditReply>().clean) << reply<wire::AuditReply>().json;
-    Show("audit", longest, all);
+    Show("audit", steps);
     const double whole = Time([&] { MARU_CHECK(engine_->Audit().empty()); });
-    Show("audit at once (tests alone)", whole, whole);
+    Show("audit at once (tests alone)", {whole, whole});
   }
 
   void Views() {
@@ -122,24 +128,20 @@ class Bench {
           std::pair{"stat --regions", wire::InspectTopic::kRegions},
           std::pair{"stat --condemned", wire::InspectTopic::kCondemned}}) {
       wire::InspectRequest request{topic, 0};
-      double longest = 0, all = 0;
+      Steps steps;
       do {
-        const double took = Ask(1, request);
-        longest = std::max(longest, took);
-        all += took;
+        steps.Add(Ask(1, request));
         request.cursor = reply<wire::InspectReply>().next_cursor;
       } while (request.cursor != 0);
-      Show(name, longest, all);
+      Show(name, steps);
     }
     wire::ListRequest request{"none has this prefix", 0, 0};
-    double longest = 0, all = 0;
+    Steps steps;
     do {
-      const double took = Ask(1, request);
-      longest = std::max(longest, took);
-      all += took;
+      steps.Add(Ask(1, request));
       request.cursor = reply<wire::ListReply>().next_cursor;
     } while (request.cursor != 0);
-    Show("ls", longest, all);
+    Show("ls", steps);
   }
 
   void Upstream() {
@@ -147,28 +149,25 @@ class Bench {
       engine_->HandleMetadata({}, wire::compat::MetadataType::kGetStats,
                               wire::compat::PlainRequest{}, now_ns_);
     });
-    Show("upstream's GET_STATS", stats, stats);
+    Show("upstream's GET_STATS", {stats, stats});
     const double usage = Time([&] {
       engine_->HandleMetadata({}, wire::compat::MetadataType::kGetUsage,
                               wire::compat::PlainRequest{}, now_ns_);
     });
-    Show("upstream's GET_USAGE", usage, usage);
+    Show("upstream's GET_USAGE", {usage, usage});
   }
 
   void MakeRoom() {
     const double idle = Time([&] { engine_->FreeIdleRegions(0, now_ns_); });
-    Show("free idle regions", idle, idle);
+    Show("free idle regions", {idle, idle});
     // A sixteenth of the keys of a namespace that has one in forty.
     const uint64_t bytes = keys_ / kClients * kPageBytes;
     engine::Engine::Trimmed trimmed{.rest = engine::Engine::Trimmed::Rest::kLater};
-    double longest = 0, all = 0;
+    Steps steps;
     while (trimmed.rest == engine::Engine::Trimmed::Rest::kLater) {
-      const double took =
-          Time([&] { trimmed = engine_->TrimNamespace("first", bytes / 16 * 15, now_ns_); });
-      longest = std::max(longest, took);
-      all += took;
+      steps.Add(Time([&] { trimmed = engine_->TrimNamespace("first", bytes / 16 * 15, now_ns_); }));
     }
-    Show("trim a namespace by a sixteenth", longest, all);
+    Show("trim a namespace by a sixteenth", steps);
   }
 
   void Deaths() {
@@ -179,24 +178,20 @@ class Bench {
       if (!engine_->Handle(2, {}, request, now_ns_, &reply).ok()) break;
     }
     const double first = Die(2);
-    Show("death of a client, 1/64 as many grants as keys", first, first);
+    Show("death of a client, 1/64 as many grants as keys", {first, first});
     now_ns_ += 2'000'000'000;
-    double longest = 0, all = 0;
+    Steps steps;
     while (true) {
       uint64_t next_ns = 0;
-      const double took = Time([&] { next_ns = engine_->Tick(now_ns_); });
-      longest = std::max(longest, took);
-      all += took;
+      steps.Add(Time([&] { next_ns = engine_->Tick(now_ns_); }));
       if (next_ns > now_ns_) break;
     }
-    Show("end of their quarantine", longest, all);
-    longest = all = 0;
+    Show("end of their quarantine", steps);
+    steps = {};
     for (engine::ConnectionId connection = 3; connection <= kClients; ++connection) {
-      const double took = Die(connection);
-      longest = std::max(longest, took);
-      all += took;
+      steps.Add(Die(connection));
     }
-    Show("deaths of the others, with keys alone", longest, all);
+    Show("deaths of the others, with keys alone", steps);
   }
   double Die(engine::ConnectionId connection) {
     locks_.dead = ClientSlot(static_cast<uint16_t>(connection - 1));
@@ -206,8 +201,9 @@ class Bench {
  private:
   static constexpr engine::ConnectionId kClients = 40;
 
-  static void Show(const char* what, double longest, double all) {
-    std::printf("%-48s %12.3f ms longest %12.1f ms in all\n", what, longest * 1e3, all * 1e3);
+  static void Show(const char* what, const Steps& steps) {
+    std::printf("%-48s %12.3f ms longest %12.1f ms in all\n", what, steps.longest * 1e3,
+                steps.all * 1e3);
     std::fflush(stdout);
   }
 

@@ -40,7 +40,6 @@ class IndexCensus final : public TableWatch {
 
   // Of the tables in service now.
   uint64_t slots_done() const;
-  uint64_t slots() const { return index_->current().capacity() + index_->old().capacity(); }
 
   void Changes(uint64_t table, uint64_t slot, layout::IndexEntry from,
                layout::IndexEntry to) override;

@@ -2,7 +2,7 @@
 // with the record's, which alone says where the text lies. Pages and text are both handed out in
 // order, so records that were stored one after the other have their text one after the other as
 // well, and one offset tells all of a group. A guess is a hint and never an answer: a wrong one
-// costs a cache line that nobody wanted.
+// costs a few cache lines that nobody wanted.
 //
 // In the reader's own memory. Thread-safe.
 #pragma once
@@ -30,7 +30,8 @@ class TextPlaces {
     // Relaxed here and below: a hint that orders nothing.
     return Place(record).load(std::memory_order_relaxed) + Within(record, text_bytes);
   }
-  // The text was found at that offset. chance: any number that differs from call to call.
+  // The text was found at that offset. chance: a number that differs from
+  // key to key; one key of kLearnOneOf teaches.
   void Learn(RecordNumber record, uint64_t text_bytes, uint64_t offset_bytes, uint64_t chance) {
     if (Guess(record, text_bytes) == offset_bytes || chance % kLearnOneOf != 0) return;
     Place(record).store(offset_bytes - Within(record, text_bytes), std::memory_order_relaxed);

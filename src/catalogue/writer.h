@@ -150,6 +150,7 @@ class Writer {
   // Moves a bounded number of entries while the index grows; called by Register too. True: more to
   // do.
   bool AdvanceGrowth();
+  uint64_t index_slots() const;  // of the tables in service
   // A step of growth now brings memory in, which costs as much as a hundred other steps.
   bool carving() const;
 

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "catalogue/index_census.h"
-#include "catalogue/key_text.h"
 #include "catalogue/writer_impl.h"
 
 namespace maru::catalogue {
@@ -37,18 +36,16 @@ Writer::KeyState Writer::CheckRecord(RecordNumber record, std::vector<Offender>*
   if (word.state() != PageState::kLive && word.state() != PageState::kRetiring) {
     return KeyState::kNone;
   }
-  const uint64_t packed = page->key_sizes.load(std::memory_order_relaxed);
-  const uint64_t offset = page->text_offset.load(std::memory_order_relaxed);
-  if (!layout::KeySizes::Valid(packed) ||
-      !impl_->text.Holds(offset, layout::KeySizes::Unpack(packed).text_bytes())) {
+  const std::optional<StoredKey> key = ReadKey(record);
+  if (!key) {
+    const uint64_t offset = page->text_offset.load(std::memory_order_relaxed);
     offenders->push_back(
         {record, "its text at " + std::to_string(offset) + " is not an allocated block"});
     return KeyState::kTorn;
   }
   const Hash128 hash{page->hash_low.load(std::memory_order_relaxed),
                      page->hash_high.load(std::memory_order_relaxed)};
-  const TextParts text = TextOf(impl_->memory, *page);
-  if (MakeKeyRef(Namespace(text.name_space), text.key).hash != hash) {
+  if (MakeKeyRef(Namespace(key->name_space), key->key).hash != hash) {
     offenders->push_back({record, "its hash is not that of its key"});
   }
   const IndexEntry entry = IndexEntry::Make(hash, record);

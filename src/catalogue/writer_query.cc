@@ -71,6 +71,10 @@ void Writer::Prefetch(const KeyRef& key) const { impl_->index.Prefetch(key.hash)
 
 bool Writer::AdvanceGrowth() { return impl_->index.Advance(IndexWriter::Pace::kIdle); }
 
+uint64_t Writer::index_slots() const {
+  return impl_->index.current().capacity() + impl_->index.old().capacity();
+}
+
 bool Writer::carving() const { return impl_->index.carving(); }
 
 Writer::Usage Writer::usage() const {

@@ -157,19 +157,17 @@ uint64_t Linked(const Stock& stock) {
 uint64_t AuditRun::WorkInAll() const {
   uint64_t all = 0;
   for (const std::unique_ptr<Stock>& stock : core_->stocks) {
-    all += Linked(*stock) + Records(*stock) +
-           stock->writer().usage().index_capacity / kIndexSlotsPerWork;
+    all += Linked(*stock) + Records(*stock) + stock->writer().index_slots() / kIndexSlotsPerWork;
     if (bytes_ == Bytes::kVerify) all += WorkOfBytes(*stock);
   }
   return all;
 }
 
-// Not more than all, though pages come and go while they are counted.
 uint64_t AuditRun::WorkDone() const {
   uint64_t done = bytes_verified_ / kBytesPerWork;
   for (size_t i = 0; i < pools_.size(); ++i) {
     const Stock& stock = *core_->stocks[i];
-    const uint64_t slots = stock.writer().usage().index_capacity;
+    const uint64_t slots = stock.writer().index_slots();
     const PoolRun& run = pools_[i];
     if (run.pages == nullptr) continue;
     done += std::min(run.pages->frontier(), Records(stock));
@@ -177,12 +175,13 @@ uint64_t AuditRun::WorkDone() const {
     done += (run.index != nullptr ? std::min(run.index->slots_done(), slots) : slots) /
             kIndexSlotsPerWork;
   }
-  return std::min(done, WorkInAll());
+  return done;
 }
 
 void AuditRun::Reply(wire::AuditReply* reply) const {
   reply->work_in_all = WorkInAll();
-  reply->work_done = done_ ? reply->work_in_all : WorkDone();
+  // Not more than all, though pages come and go while they are counted.
+  reply->work_done = done_ ? reply->work_in_all : std::min(WorkDone(), reply->work_in_all);
   if (!done_) return;
   reply->clean = offenders_.empty();
   JsonWriter json;

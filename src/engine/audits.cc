@@ -1,30 +1,19 @@
 #include "engine/audits.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
 namespace maru::engine {
-
-Status Audits::MakeRoom() {
-  EndOfDead();
-  if (under_way_.size() < kAuditsMax) return OkStatus();
-  const auto idlest = std::min_element(
-      under_way_.begin(), under_way_.end(),
-      [](const auto& a, const auto& b) { return a.second.asked_ns < b.second.asked_ns; });
-  if (core_->now_ns - idlest->second.asked_ns < kIdleNs) {
-    return ResourceExhausted(std::to_string(kAuditsMax) + " audits are under way already");
-  }
-  under_way_.erase(idlest);
-  return OkStatus();
-}
 
 Status Audits::Ask(const Client& client, const wire::AuditRequest& request,
                    wire::AuditReply* reply) {
   auto at = under_way_.end();
   if (request.audit == 0) {
     EndOf(client);  // one for each client: it has forgotten the other
-    MARU_RETURN_IF_ERROR(MakeRoom());
+    EndOver();
+    if (under_way_.size() == kAuditsMax) {
+      return ResourceExhausted(std::to_string(kAuditsMax) + " audits are under way already");
+    }
     const auto bytes = request.verify_bytes ? AuditRun::Bytes::kVerify : AuditRun::Bytes::kLeave;
     at = under_way_
              .emplace(++last_number_, UnderWay{client.serial, core_->now_ns,
@@ -51,11 +40,12 @@ void Audits::EndOf(const Client& client) {
                 [&client](const auto& entry) { return entry.second.client == client.serial; });
 }
 
-void Audits::EndOfDead() {
+void Audits::EndOver() {
   std::erase_if(under_way_, [this](const auto& entry) {
-    const Client* const client = core_->clients.FromSerial(entry.second.client);
-    return client == nullptr || client->serial != entry.second.client ||
-           !client->connection.has_value();
+    const UnderWay& audit = entry.second;
+    const Client* const client = core_->clients.FromSerial(audit.client);
+    return client == nullptr || client->serial != audit.client || !client->connection.has_value() ||
+           core_->now_ns - audit.asked_ns >= kIdleNs;
   });
 }
 

@@ -19,8 +19,8 @@ class Audits {
   // Under way at a time: each makes every change of a page a little slower and takes 4 bytes of
   // heap for each record of the pool it is at.
   static constexpr size_t kAuditsMax = 4;
-  // One that was left lying for so long goes when another one wants its place.
-  static constexpr uint64_t kIdleNs = 10'000'000'000;
+  // One that was left lying for so long ends: its client begins it again.
+  static constexpr uint64_t kIdleNs = 60'000'000'000;
 
   explicit Audits(Core* core) : core_(core) {}
 
@@ -29,8 +29,8 @@ class Audits {
   Status Ask(const Client& client, const wire::AuditRequest& request, wire::AuditReply* reply);
   // The client's connection is closed.
   void EndOf(const Client& client);
-  // Those of clients that are gone.
-  void EndOfDead();
+  // Those of clients that are gone, and those left lying.
+  void EndOver();
 
  private:
   struct UnderWay {
@@ -38,8 +38,6 @@ class Audits {
     uint64_t asked_ns = 0;
     std::unique_ptr<AuditRun> run;
   };
-  Status MakeRoom();
-
   Core* core_;
   uint64_t last_number_ = 0;
   std::map<uint64_t, UnderWay> under_way_;  // by number

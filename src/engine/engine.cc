@@ -228,7 +228,7 @@ uint64_t Engine::Impl::Tick() {
   const auto wake = [&next](uint64_t at_ns) { next = next == 0 ? at_ns : std::min(next, at_ns); };
 
   attachment.BuryDead();
-  audits.EndOfDead();
+  audits.EndOver();
   if (const uint64_t ends_ns = lending.EndLapsed()) wake(ends_ns);
   if (const uint64_t over_ns = resource_manager.EndGone()) wake(over_ns);
   if (core.clients.detached() > 0) wake(core.now_ns + kDetachedPollNs);

@@ -56,7 +56,7 @@ struct Actor {
 
 // What a request that the server died in may have done.
 struct InFlight {
-  std::map<Name, PageRef> registers;
+  std::multimap<Name, PageRef> registers;  // one batch may name a key twice
   std::set<Name> deletes;
   std::set<Place> returns;  // pages that may have come back
   bool evicts = false, settles = false;

@@ -149,8 +149,13 @@ NamespaceWalk* Evictor::WalkOf(std::string_view name_space) {
 Engine::Trimmed Evictor::TrimNamespace(std::string_view name_space, uint64_t bytes_max) {
   using Rest = Engine::Trimmed::Rest;
   const auto bytes = [&] { return core_->namespace_use.Of(name_space).bytes; };
-  if (bytes() <= bytes_max) return {bytes(), Rest::kNone};
-  if (!on()) return {bytes(), Rest::kHeld};
+  // A walk that an earlier step began ends with its trim, however that ends: it watches all lists.
+  const auto end_with = [&](Rest rest) -> Engine::Trimmed {
+    if (const auto at = trims_.find(name_space); at != trims_.end()) trims_.erase(at);
+    return {bytes(), rest};
+  };
+  if (bytes() <= bytes_max) return end_with(Rest::kNone);
+  if (!on()) return end_with(Rest::kHeld);
   touches_->Drain();
   NamespaceWalk* const walk = WalkOf(name_space);
   uint64_t looks = kTrimLooksMax;
@@ -164,8 +169,7 @@ Engine::Trimmed Evictor::TrimNamespace(std::string_view name_space, uint64_t byt
     RetireBatch({}, &batch);
   }
   if (bytes() > bytes_max && !walk->at_end()) return {bytes(), Rest::kLater};
-  trims_.erase(trims_.find(name_space));
-  return {bytes(), bytes() > bytes_max ? Rest::kHeld : Rest::kNone};
+  return end_with(bytes() > bytes_max ? Rest::kHeld : Rest::kNone);
 }
 
 }  // namespace maru::engine

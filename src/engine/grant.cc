@@ -37,6 +37,14 @@ Status Granting::Grant(Client* client, uint64_t page_bytes, uint32_t count,
       retirement_->Reap(stock.get());
     }
     TakeFree(client, page_bytes, count, pages);
+    // Rather a longer step than a key lost, or a refusal, while pages are due.
+    for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+      uint64_t due_ns = core_->now_ns;
+      while (pages->empty() && due_ns != 0 && due_ns <= core_->now_ns) {
+        due_ns = stock->EndQuarantines(core_->now_ns);
+        TakeFree(client, page_bytes, count, pages);
+      }
+    }
   }
   // Recall of grants that lie idle in other hands belongs here: after what is free, before keys go.
   for (int round = 0; pages->empty() && round < kEvictRoundsMax; ++round) {

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/stock.h"
 #include "engine/test_engine.h"
 
 namespace maru::engine {
@@ -116,6 +117,22 @@ TEST(GrantTest, PoolsAreUsedInOrder) {
     second = page.pool == PoolIndex(1);
   }
   EXPECT_TRUE(second);
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+TEST(GrantTest, APageThatIsDueBehindManyOthersIsGrantedAtOnce) {
+  TestEngine::Options options;
+  options.engine.eviction = Eviction::kNone;
+  TestEngine host(options);
+  TestClient dead(&host), client(&host);
+  for (uint64_t pages = 0; pages <= Stock::kQuarantinesEndedMax; pages += 1024) {
+    ASSERT_EQ(dead.Grant(512, 1024).size(), 1024u);
+  }
+  dead.Grant(kMiB);
+  while (client.TryGrant(kMiB).ok()) continue;
+  dead.Die();
+  host.Advance(host.options().engine.quarantine_ns);
+  EXPECT_TRUE(client.TryGrant(kMiB).ok());
   EXPECT_EQ(Offenders(host.engine()), "");
 }
 

@@ -22,7 +22,7 @@ class Lending {
   };
   // From the first pool that has the room, of those of that name if any is named. InvalidArgument:
   // no pool is so large, or the client's names are no names; ResourceExhausted: no room now;
-  // FailedPrecondition: its lease has lapsed.
+  // NotFound: no pool has any of those names; FailedPrecondition: its lease has lapsed.
   Result<Lent> Request(uint64_t bytes, const pool::Pool::ClientCut& client,
                        std::span<const std::string> only = {});
   // `id`: as it came over the wire.

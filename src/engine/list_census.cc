@@ -13,14 +13,14 @@ ListCensus::~ListCensus() { stock_->UnwatchLists(this); }
 
 PageLists::Id ListCensus::Where(RecordNumber record) const {
   const size_t chunk = record.value() >> layout::kRecordsPerChunkLog2;
-  if (chunk >= chunks_.size() || chunks_[chunk].lists == nullptr) return PageLists::Id(0);
-  return PageLists::Id(chunks_[chunk].lists[record.value() & (layout::kRecordsPerChunk - 1)]);
+  if (chunk >= chunks_.size() || chunks_[chunk] == nullptr) return PageLists::Id(0);
+  return PageLists::Id(chunks_[chunk][record.value() & (layout::kRecordsPerChunk - 1)]);
 }
 
 uint32_t& ListCensus::Place(RecordNumber record) {
   const size_t chunk = record.value() >> layout::kRecordsPerChunkLog2;
   if (chunk >= chunks_.size()) chunks_.resize(chunk + 1);
-  std::unique_ptr<uint32_t[]>& lists = chunks_[chunk].lists;
+  std::unique_ptr<uint32_t[]>& lists = chunks_[chunk];
   if (lists == nullptr) lists = std::make_unique<uint32_t[]>(layout::kRecordsPerChunk);
   return lists[record.value() & (layout::kRecordsPerChunk - 1)];
 }

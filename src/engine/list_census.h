@@ -52,9 +52,6 @@ class ListCensus final : public ListWatch {
   void Leaves(RecordNumber record, uint32_t next) override;
 
  private:
-  struct Chunk {
-    std::unique_ptr<uint32_t[]> lists;  // by record; 0: none
-  };
   uint32_t& Place(RecordNumber record);
   uint64_t& CountOf(uint32_t list);
   void Meet(RecordNumber record, uint32_t list);
@@ -72,8 +69,8 @@ class ListCensus final : public ListWatch {
   bool in_list_ = false;  // its walk has begun
   uint32_t cursor_ = 0;   // the node that is met next; the list itself: its end
   uint64_t met_ = 0;      // in all
-  std::vector<Chunk> chunks_;
-  std::vector<uint64_t> counts_;  // by number of list
+  std::vector<std::unique_ptr<uint32_t[]>> chunks_;  // of kRecordsPerChunk each; 0: in no list
+  std::vector<uint64_t> counts_;                     // by number of list
 };
 
 }  // namespace maru::engine

@@ -185,6 +185,26 @@ TEST(QuotaTest, AStepOfATrimIsBoundedAndTheNextGoesOn) {
   EXPECT_EQ(Offenders(host.engine()), "");
 }
 
+// Its walk through the lists ends with it: the next trim begins another.
+TEST(QuotaTest, ATrimThatOthersFinishLeavesNothingBehind) {
+  TestEngine host({.pools = {256 * kMiB}});
+  TestClient other(&host), client(&host, {.name_space = "ours"});
+  PutMany(&other, "theirs", 2 * Evictor::kTrimLooksMax);
+  PutMany(&client, "ours", 3);
+  using Rest = Engine::Trimmed::Rest;
+  EXPECT_EQ(host->TrimNamespace("ours", 512, host.now_ns()).rest, Rest::kLater);
+  for (int i = 0; i < 3; ++i) client.Delete("ours" + std::to_string(i));
+  EXPECT_EQ(host->TrimNamespace("ours", 512, host.now_ns()).rest, Rest::kNone);
+  PutMany(&client, "again", 3);
+  Engine::Trimmed trimmed{.rest = Rest::kLater};
+  for (int step = 0; step < 10 && trimmed.rest == Rest::kLater; ++step) {
+    trimmed = host->TrimNamespace("ours", 512, host.now_ns());
+  }
+  EXPECT_EQ(trimmed.rest, Rest::kNone);
+  EXPECT_EQ(trimmed.bytes_left, 512u);
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
 TEST(QuotaTest, WhatIsHeldIsLookedAtOnce) {
   TestEngine host;
   TestClient client(&host, {.name_space = "ours"});

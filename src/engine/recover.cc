@@ -14,6 +14,9 @@ using layout::PageState;
 
 namespace {
 
+// Keys whose records are asked for before they are taken over.
+constexpr size_t kAhead = 16;
+
 std::string LabelOf(const layout::ClientRecord& record) {
   const char* const label = reinterpret_cast<const char*>(record.label);
   return std::string(label, std::find(label, label + layout::kLabelBytes, '\0'));
@@ -89,7 +92,11 @@ void Recovery::TakeOverPages(Stock* stock) {
     }
   }
   std::sort(by_last_use.begin(), by_last_use.end());
-  for (const auto& [use, record] : by_last_use) stock->Adopt(record, core_->now_ns);
+  // In no order of memory: the records ahead are on their way while these are taken over.
+  for (size_t i = 0; i < by_last_use.size(); ++i) {
+    if (i + kAhead < by_last_use.size()) stock->PrefetchUse(by_last_use[i + kAhead].second);
+    stock->Adopt(by_last_use[i].second, core_->now_ns);
+  }
   core_->use_tick = std::max(core_->use_tick, tick);
 }
 

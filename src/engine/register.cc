@@ -11,6 +11,7 @@ using wire::RegisterOutcome;
 
 Status Registration::Register(Client* client, const wire::RegisterRequest& request,
                               wire::RegisterReply* reply) {
+  evict_rounds_left_ = kEvictRoundsMax;
   std::vector<Use> uses;
   uses.reserve(request.entries.size());
   reply->items.reserve(request.entries.size());
@@ -78,7 +79,8 @@ wire::RegisterReply::Item Registration::RegisterOne(Client* client,
   Status registered = stock->Register(record, client, key, birth);
   // No room for the key's text or entry: keys go until there is. Those that go first may have text
   // of other lengths, whose room is of no use before the slab that it lies in is empty.
-  for (int round = 0; round < kEvictRoundsMax && !registered.ok(); ++round) {
+  while (!registered.ok() && evict_rounds_left_ > 0) {
+    --evict_rounds_left_;
     if (evictor_->Evict({.pool = stock}, 0) == 0) break;
     registered = stock->Register(record, client, key, birth);
   }

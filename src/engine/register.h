@@ -25,7 +25,8 @@ class Registration {
     RecordNumber record{0};
   };
 
-  // Batches that may go for one key: all keys of a slab of the shortest texts, and as many beside.
+  // Batches that may go for the keys of one request that find no room: all keys of a slab of the
+  // shortest texts, and as many beside.
   static constexpr int kEvictRoundsMax = 512;
   // Entries whose keys are hashed and looked for ahead, so that their cache misses overlap.
   static constexpr size_t kAhead = 16;
@@ -42,6 +43,7 @@ class Registration {
   Core* core_;
   Evictor* evictor_;
   Granting* granting_;
+  int evict_rounds_left_ = 0;  // of the request under way
 };
 
 }  // namespace maru::engine

@@ -162,17 +162,15 @@ RmReply ResourceManager::Alloc(ConnectionId connection, const compat::RmAllocReq
 RmReply ResourceManager::AllocNew(RmClients::Client* client,
                                   const compat::RmAllocRequest& request) {
   std::vector<std::string> only;
-  if (!request.path.empty()) {
-    only.emplace_back(request.path);
-    const bool served = std::ranges::any_of(
-        core_->stocks, [&](const auto& stock) { return stock->pool().name() == request.path; });
-    if (!served) return compat::RmAllocReply{.status = RmStatus::kNoEntry};
-  }
+  if (!request.path.empty()) only.emplace_back(request.path);
   const Result<Lending::Lent> lent =
       lending_->Request(request.size_bytes, Cut(request.client_id, request.request_id), only);
   if (lent.ok()) {
     client->regions.insert(lent->region->cut.id);
     return Handed(*lent, request.size_bytes);
+  }
+  if (lent.status().code() == StatusCode::kNotFound) {
+    return compat::RmAllocReply{.status = RmStatus::kNoEntry};
   }
   const bool full = lent.status().code() == StatusCode::kResourceExhausted;
   // A client that is refused asks again and again: one line tells.

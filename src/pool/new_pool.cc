@@ -1,7 +1,9 @@
 #include "pool/new_pool.h"
 
-#include <algorithm>
+#include <cstddef>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/sequence_point.h"

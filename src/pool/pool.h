@@ -123,11 +123,11 @@ class Pool final : public catalogue::SpaceSource {
 
   // Region ids of this pool: [first, first + kRegionIdsPerPool).
   uint32_t region_id_base() const;
-  // FailedPrecondition when the region ids of two pools overlap: names both and what to do.
   struct IdRange {
     std::string name;  // the pool's
     uint32_t region_id_base = 0;
   };
+  // FailedPrecondition when the region ids of two pools overlap: names both and what to do.
   static Status CheckPools(std::span<const IdRange> pools);
 
  private:

@@ -11,7 +11,6 @@
 #include "base/sequence_point.h"
 #include "base/units.h"
 #include "layout/text.h"
-#include "os/clock.h"
 #include "os/ofd_lock.h"
 #include "os/process.h"
 #include "pool/carver.h"
