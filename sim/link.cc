@@ -12,7 +12,8 @@ SimPool::SimPool(World* world, size_t index, const wire::AttachedPool& attached,
       view_(world->view(index)),
       uuid_(attached.uuid),
       checksums_((attached.flags & layout::kFlagChecksums) != 0),
-      token_(std::move(token)) {
+      token_(std::move(token)),
+      block_offsets_(attached.lease_blocks) {
   MARU_CHECK(attached.lease_blocks.size() >= 2);
   std::vector<layout::LeaseSlots*> blocks;
   for (size_t i = 1; i < attached.lease_blocks.size(); ++i) {
@@ -32,7 +33,10 @@ Result<std::byte*> SimPool::Writable(uint64_t offset_bytes, uint64_t) {
 }
 
 Status SimPool::AddLeaseBlocks(std::span<const uint64_t> offsets) {
-  for (uint64_t offset : offsets) leases_->AddBlock(Slots(offset));
+  for (uint64_t offset : offsets) {
+    block_offsets_.push_back(offset);
+    leases_->AddBlock(Slots(offset));
+  }
   return OkStatus();
 }
 

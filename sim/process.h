@@ -21,6 +21,7 @@ class SimPool final : public handler::MappedPool {
   bool checksums() const override { return checksums_; }
   catalogue::Leases& leases() override { return *leases_; }
   Result<std::byte*> Writable(uint64_t offset_bytes, uint64_t length_bytes) override;
+  std::vector<uint64_t> LeaseBlocks() const override { return block_offsets_; }
   Status AddLeaseBlocks(std::span<const uint64_t> offsets) override;
 
  private:
@@ -32,6 +33,7 @@ class SimPool final : public handler::MappedPool {
   const layout::Uuid uuid_;
   const bool checksums_;
   const LockToken token_;  // the lock ends with the last of the process's mappings
+  std::vector<uint64_t> block_offsets_;
   std::unique_ptr<catalogue::Leases> leases_;
 };
 

@@ -1,7 +1,7 @@
 // The one background thread of a process: it reconnects handlers and gives back idle grants. It
 // exists while a task is registered, has all signals blocked, and is absent in a forked child.
-// Calls of the application never wait for it, but for an attempt to connect that they would have to
-// make themselves otherwise.
+// Calls of the application wait for it as for each other: while it settles or gives back pages, for
+// one round trip, and for an attempt to connect that they would have to make themselves otherwise.
 #pragma once
 
 #include <cstdint>

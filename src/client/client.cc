@@ -1,5 +1,6 @@
 #include "maru/client.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -45,12 +46,12 @@ namespace {
 // The process is somebody else's: nothing is written to its standard error. A handler that is there
 // already (a tool's, a simulator's) stays.
 void LogFailedChecks() {
-  [[maybe_unused]] static const bool once = [] {
-    const CheckHandler former =
-        SetCheckHandler([](const CheckFailure& failure) { LogError(failure.ToString()); });
-    if (former != nullptr) SetCheckHandler(former);
-    return true;
-  }();
+  // Not a static that is made by whoever comes first: a fork meanwhile would leave it half made.
+  static constinit std::atomic<bool> done{false};
+  if (done.exchange(true, std::memory_order_relaxed)) return;
+  const CheckHandler former =
+      SetCheckHandler([](const CheckFailure& failure) { LogError(failure.ToString()); });
+  if (former != nullptr) SetCheckHandler(former);
 }
 
 }  // namespace
@@ -154,13 +155,13 @@ void Client::Close() { impl_->Close(); }
 bool Client::connected() const { return impl_->handler().connected(); }
 
 Result<Page> Client::Alloc(std::uint64_t size_bytes) {
-  MARU_ASSIGN_OR_RETURN(const handler::PageHandle handle, impl_->handler().Alloc(size_bytes));
+  MARU_ASSIGN_OR_RETURN(handler::PageHandle handle, impl_->handler().Alloc(size_bytes));
   Page page;
   page.data_ = handle.data;
   page.size_bytes_ = size_bytes;
   page.region_id_ = handle.region_id;
   page.page_index_ = handle.page_index;
-  page.rep_ = std::make_unique<Page::Rep>(Page::Rep{impl_->weak_handler(), handle});
+  page.rep_ = std::make_unique<Page::Rep>(Page::Rep{impl_->weak_handler(), std::move(handle)});
   return page;
 }
 

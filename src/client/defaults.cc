@@ -4,7 +4,7 @@
 
 #include "catalogue/key.h"
 #include "layout/geometry.h"
-#include "os/file.h"
+#include "os/machine.h"
 #include "os/process.h"
 
 namespace maru::client {
@@ -12,7 +12,6 @@ namespace maru::client {
 namespace {
 constexpr uint32_t kTimeoutMsMax = 3'600'000;
 constexpr uint64_t kPageBytesMax = 1ull << 40;
-constexpr size_t kHostNameBytesMax = 256;
 }  // namespace
 
 std::string DefaultSocketPath() {
@@ -35,10 +34,7 @@ Result<std::optional<uint32_t>> TrustedServerUser(const ClientOptions& options) 
 }
 
 std::string DefaultLabel() {
-  const auto host = os::ReadTextFile("/proc/sys/kernel/hostname", kHostNameBytesMax);
-  std::string name = host.ok() ? *host : "localhost";
-  while (!name.empty() && name.back() == '\n') name.pop_back();
-  const std::string label = name + ":" + std::to_string(os::ProcessId());
+  const std::string label = os::HostName() + ":" + std::to_string(os::ProcessId());
   return label.substr(0, layout::kLabelBytes - 1);
 }
 

@@ -25,10 +25,26 @@ constexpr size_t kReadBytes = 4096;
 // A connection that a forked child lets go of, so that it ends when this process ends it.
 class Connection final : private ForkAware {
  public:
-  explicit Connection(os::TcpSocket socket) : socket_(std::move(socket)) {}
+  Connection() = default;
+  ~Connection() { Close(); }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  Status Connect(const os::TcpAddress& address, const os::Deadline& deadline) {
+    Close();
+    {
+      const ForkPause pause;
+      MARU_ASSIGN_OR_RETURN(socket_, os::TcpSocket::Make(address));
+    }
+    return socket_.ConnectTo(address, deadline);
+  }
   os::TcpSocket& socket() { return socket_; }
 
  private:
+  void Close() {
+    const ForkPause pause;
+    socket_.Close();
+  }
   void InForkedChild() override { socket_.Close(); }
 
   os::TcpSocket socket_;
@@ -41,17 +57,17 @@ Status NotInTime(const ServerAddress& server, uint32_t timeout_ms, std::string_v
                           " ms: what listens there is stopped or busy, or no Maru server");
 }
 
-Result<os::TcpSocket> ConnectTo(const ServerAddress& server, const os::Deadline& deadline,
-                                uint32_t timeout_ms) {
+Status ConnectTo(const ServerAddress& server, const os::Deadline& deadline, uint32_t timeout_ms,
+                 Connection* connection) {
   MARU_ASSIGN_OR_RETURN(const std::vector<os::TcpAddress> addresses,
                         os::Resolve(server.metadata, deadline));
   Status failed;
-  for (size_t i = 0; i < addresses.size() && i < os::kHostAddressesMax; ++i) {
-    Result<os::TcpSocket> socket =
-        os::TcpSocket::Connect(addresses[i], deadline.FirstOf(addresses.size() - i));
-    if (socket.ok()) return socket;
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    const Status connected =
+        connection->Connect(addresses[i], deadline.FirstOf(addresses.size() - i));
+    if (connected.ok()) return connected;
     // The first tells most: later ones often fail for want of their kind of network.
-    if (failed.ok()) failed = socket.status();
+    if (failed.ok()) failed = connected;
   }
   switch (failed.code()) {
     case StatusCode::kUnavailable:
@@ -85,8 +101,8 @@ Status Lost(const ServerAddress& server, const Status& status, uint32_t timeout_
 
 Result<HandshakeReply> AskHandshake(const ServerAddress& server, uint32_t timeout_ms) {
   const os::Deadline deadline = os::Deadline::After(timeout_ms);
-  MARU_ASSIGN_OR_RETURN(os::TcpSocket connected, ConnectTo(server, deadline, timeout_ms));
-  Connection connection(std::move(connected));
+  Connection connection;
+  MARU_RETURN_IF_ERROR(ConnectTo(server, deadline, timeout_ms, &connection));
   os::TcpSocket& socket = connection.socket();
   ZmtpExchange exchange(wire::compat::EncodeHandshakeRequest(kSequence, {}));
   std::array<std::byte, kReadBytes> buffer;

@@ -88,12 +88,18 @@ Result<std::byte*> OsPool::MapBlock(uint64_t offset_bytes) {
                                                               layout::kLeaseBlockBytes, options));
   std::byte* const data = mapping.data();
   MutexLock lock(blocks_mutex_);
-  if (!block_offsets_.insert(offset_bytes).second) {
+  if (!sorted_offsets_.insert(offset_bytes).second) {
     return DataLoss("the server names the lease block at " + std::to_string(offset_bytes) +
                     " twice");
   }
+  block_offsets_.push_back(offset_bytes);
   blocks_.push_back(std::move(mapping));
   return data;
+}
+
+std::vector<uint64_t> OsPool::LeaseBlocks() const {
+  MutexLock lock(blocks_mutex_);
+  return block_offsets_;
 }
 
 Status OsPool::AddLeaseBlocks(std::span<const uint64_t> offsets) {

@@ -40,6 +40,7 @@ class OsPool final : public handler::MappedPool, private ForkAware {
   bool checksums() const override { return checksums_; }
   catalogue::Leases& leases() override { return *leases_; }
   Result<std::byte*> Writable(uint64_t offset_bytes, uint64_t length_bytes) override;
+  std::vector<uint64_t> LeaseBlocks() const override;
   Status AddLeaseBlocks(std::span<const uint64_t> offsets) override;
 
  private:
@@ -67,8 +68,9 @@ class OsPool final : public handler::MappedPool, private ForkAware {
   std::map<uint64_t, os::Mapping> regions_ MARU_GUARDED_BY(regions_mutex_);  // by offset
   // Mappings that a longer one replaced: pages in the application's hands may lie in them.
   std::vector<os::Mapping> retired_ MARU_GUARDED_BY(regions_mutex_);
-  Mutex blocks_mutex_;
-  std::set<uint64_t> block_offsets_ MARU_GUARDED_BY(blocks_mutex_);
+  mutable Mutex blocks_mutex_;
+  std::vector<uint64_t> block_offsets_ MARU_GUARDED_BY(blocks_mutex_);
+  std::set<uint64_t> sorted_offsets_ MARU_GUARDED_BY(blocks_mutex_);  // the same
   std::vector<os::Mapping> blocks_ MARU_GUARDED_BY(blocks_mutex_);
   std::unique_ptr<catalogue::Leases> leases_;  // goes before the blocks
   bool inert_ = false;                         // written while the child has one thread

@@ -150,7 +150,6 @@ Status SocketLink::Reach() {
                        (named ? ": start one with `maru serve`, or name its socket" : ""));
   }
   MARU_RETURN_IF_ERROR(CheckServer());
-  MARU_RETURN_IF_ERROR(socket_.SetTimeout(static_cast<int32_t>(timeout_ms_)));
   return socket_.SetBufferBytes(2 * layout::kFrameBytesMax);
 }
 

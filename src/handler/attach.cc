@@ -150,13 +150,19 @@ Status Handler::Impl::AdoptLeaseBlocks(const wire::AttachReply& reply,
     // The server scans slots by the ordinals of their blocks. One that it has added in an answer
     // that was lost has to be added here, or all later ones would be others than it believes.
     const std::span<const uint64_t> blocks(reply.pools[p].lease_blocks);
-    const size_t known = 1 + pools[p]->leases().blocks();  // the header's is the first
-    if (blocks.size() < known) {
+    const std::vector<uint64_t> known = pools[p]->LeaseBlocks();
+    if (blocks.size() < known.size()) {
       return DataLoss("the server named " + std::to_string(blocks.size()) +
-                      " lease blocks of a client that has " + std::to_string(known));
+                      " lease blocks of a client that has " + std::to_string(known.size()));
     }
-    if (blocks.size() == known) continue;
-    MARU_RETURN_IF_ERROR(pools[p]->AddLeaseBlocks(blocks.subspan(known)));
+    const auto [named, had] =
+        std::mismatch(blocks.begin(), blocks.end(), known.begin(), known.end());
+    if (had != known.end()) {
+      return DataLoss("the server named the lease block at " + std::to_string(*named) +
+                      " where this client has one at " + std::to_string(*had));
+    }
+    if (blocks.size() == known.size()) continue;
+    MARU_RETURN_IF_ERROR(pools[p]->AddLeaseBlocks(blocks.subspan(known.size())));
   }
   return OkStatus();
 }

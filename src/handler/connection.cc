@@ -31,6 +31,13 @@ std::shared_ptr<const Session> Handler::Impl::session() const {
   return session_;
 }
 
+Result<std::shared_ptr<const Session>> Handler::Impl::OpenSession() const {
+  MARU_RETURN_IF_ERROR(CheckUsable());
+  auto current = session();
+  if (current == nullptr) return Unavailable("the handler is closed");
+  return current;
+}
+
 bool Handler::Impl::connected() const {
   return phase_.load(std::memory_order_relaxed) == Phase::kOpen && link_->connected();
 }

@@ -33,6 +33,8 @@ class MappedPool {
   virtual catalogue::Leases& leases() = 0;
   // The page's bytes for writing. REQUIRES: granted. Maps the region on first use.
   virtual Result<std::byte*> Writable(uint64_t offset_bytes, uint64_t length_bytes) = 0;
+  // Where the blocks of leases() lie, in the server's order; the header's is the first.
+  virtual std::vector<uint64_t> LeaseBlocks() const = 0;
   // Maps further lease blocks at these offsets and adds them to leases().
   virtual Status AddLeaseBlocks(std::span<const uint64_t> offsets) = 0;
 };

@@ -106,6 +106,8 @@ class Handler::Impl {
   // --- connection.cc
   Status CheckUsable() const;
   std::shared_ptr<const Session> session() const MARU_EXCLUDES(session_mutex_);
+  // What each call of the application begins with: usable, and attached at least once.
+  Result<std::shared_ptr<const Session>> OpenSession() const MARU_EXCLUDES(session_mutex_);
   Arrival Arrive() const;
   // DeadlineExceeded: the call has waited for its turn longer than it may.
   Status CheckTurn(const Arrival& arrival) const MARU_REQUIRES(call_mutex_);
@@ -164,7 +166,8 @@ class Handler::Impl {
   void ReturnToHand(PoolIndex pool, RecordNumber record, Ledger::Entry& entry)
       MARU_REQUIRES(state_mutex_);
   // The entry of a handle whose life goes on, in that holding; nullptr: over.
-  Ledger::Entry* EntryOf(const PageHandle& page, Holding holding) MARU_REQUIRES(state_mutex_);
+  Ledger::Entry* EntryOf(const Session* current, const PageHandle& page, Holding holding)
+      MARU_REQUIRES(state_mutex_);
 
   // --- store.cc
   enum class Stored : uint8_t { kNo, kYes };

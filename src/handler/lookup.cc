@@ -209,10 +209,8 @@ Result<View> Handler::Impl::MakeView(const Session& session, const Place& place,
 }
 
 Result<View> Handler::Impl::Retrieve(std::string_view key, Verify verify) {
-  MARU_RETURN_IF_ERROR(CheckUsable());
+  MARU_ASSIGN_OR_RETURN(const auto current, OpenSession());
   MARU_RETURN_IF_ERROR(catalogue::CheckKey(key));
-  const auto current = session();
-  if (current == nullptr) return Unavailable("the handler is closed");
   MARU_ASSIGN_OR_RETURN(
       const Place place,
       Hold(*current, catalogue::MakeKeyRef(current->name_space, key), Want::kLease));
@@ -227,9 +225,7 @@ Result<View> Handler::Impl::Retrieve(std::string_view key, Verify verify) {
 
 Result<std::vector<View>> Handler::Impl::BatchRetrieve(std::span<const std::string_view> texts,
                                                        Verify verify) {
-  MARU_RETURN_IF_ERROR(CheckUsable());
-  const auto current = session();
-  if (current == nullptr) return Unavailable("the handler is closed");
+  MARU_ASSIGN_OR_RETURN(const auto current, OpenSession());
   std::vector<KeyRef> keys;
   MARU_RETURN_IF_ERROR(MakeKeys(*current, texts, &keys));
   std::vector<View> views(keys.size());
@@ -269,19 +265,15 @@ Result<std::vector<View>> Handler::Impl::BatchRetrieve(std::span<const std::stri
 }
 
 Result<bool> Handler::Impl::Exists(std::string_view key) {
-  MARU_RETURN_IF_ERROR(CheckUsable());
+  MARU_ASSIGN_OR_RETURN(const auto current, OpenSession());
   MARU_RETURN_IF_ERROR(catalogue::CheckKey(key));
-  const auto current = session();
-  if (current == nullptr) return Unavailable("the handler is closed");
   MARU_ASSIGN_OR_RETURN(const Place place,
                         FindSettled(*current, catalogue::MakeKeyRef(current->name_space, key)));
   return place.verdict == FindVerdict::kLive;
 }
 
 Result<std::vector<bool>> Handler::Impl::BatchExists(std::span<const std::string_view> texts) {
-  MARU_RETURN_IF_ERROR(CheckUsable());
-  const auto current = session();
-  if (current == nullptr) return Unavailable("the handler is closed");
+  MARU_ASSIGN_OR_RETURN(const auto current, OpenSession());
   std::vector<KeyRef> keys;
   MARU_RETURN_IF_ERROR(MakeKeys(*current, texts, &keys));
   std::vector<bool> exist(keys.size());

@@ -177,8 +177,8 @@ void Handler::Impl::TakeBack(const Handout& handout) {
   settle_needed_ = true;
 }
 
-Ledger::Entry* Handler::Impl::EntryOf(const PageHandle& page, Holding holding) {
-  const auto current = session();
+Ledger::Entry* Handler::Impl::EntryOf(const Session* current, const PageHandle& page,
+                                      Holding holding) {
   if (current == nullptr || page.session != current->serial) return nullptr;
   Ledger::Entry* entry = ledger_.Find(page.page.pool, page.page.record);
   if (entry == nullptr || entry->holding != holding) return nullptr;
@@ -194,12 +194,13 @@ Status Handler::Impl::Free(const PageHandle& page, IfStored if_stored) {
   wire::FreeRequest request;
   bool surplus = false;
   {
+    const auto current = session();
     MutexLock state(state_mutex_);
-    if (Ledger::Entry* held = EntryOf(page, Holding::kHeld); held != nullptr) {
+    if (Ledger::Entry* held = EntryOf(current.get(), page, Holding::kHeld); held != nullptr) {
       ReturnToHand(page.page.pool, page.page.record, *held);
       surplus = hand_.size() > HandPagesMax();
     } else {
-      const Ledger::Entry* stored = EntryOf(page, Holding::kStored);
+      const Ledger::Entry* stored = EntryOf(current.get(), page, Holding::kStored);
       if (stored == nullptr || if_stored == IfStored::kIsOver) return over;
       request.page = {page.page.pool, page.page.record, stored->generation};
     }
@@ -225,8 +226,9 @@ Status Handler::Impl::Free(const PageHandle& page, IfStored if_stored) {
   if (freed == nullptr) return DataLoss("the answer to free is of another kind");
   switch (freed->outcome) {
     case wire::FreeOutcome::kFreed: {
+      const auto current = session();
       MutexLock state(state_mutex_);
-      Ledger::Entry* stored = EntryOf(page, Holding::kStored);
+      Ledger::Entry* stored = EntryOf(current.get(), page, Holding::kStored);
       if (stored != nullptr) ledger_.Move(page.page.pool, *stored, Holding::kNone);
       return OkStatus();
     }
@@ -238,9 +240,7 @@ Status Handler::Impl::Free(const PageHandle& page, IfStored if_stored) {
 }
 
 Result<PageHandle> Handler::Impl::FromAddress(uint32_t region_id, uint32_t page_index) {
-  MARU_RETURN_IF_ERROR(CheckUsable());
-  const auto current = session();
-  if (current == nullptr) return Unavailable("the handler is closed");
+  MARU_ASSIGN_OR_RETURN(const auto current, OpenSession());
   for (size_t p = 0; p < current->pools.size(); ++p) {
     const catalogue::PoolView& view = current->pools[p].mapped->view();
     RecordNumber record;

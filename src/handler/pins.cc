@@ -33,9 +33,7 @@ Result<bool> Handler::Impl::Unpin(std::string_view key) {
 }
 
 Result<std::vector<bool>> Handler::Impl::BatchPin(std::span<const std::string_view> texts) {
-  MARU_RETURN_IF_ERROR(CheckUsable());
-  const auto current = session();
-  if (current == nullptr) return Unavailable("the handler is closed");
+  MARU_ASSIGN_OR_RETURN(const auto current, OpenSession());
   std::vector<KeyRef> keys;
   MARU_RETURN_IF_ERROR(MakeKeys(*current, texts, &keys));
   std::vector<Place> places;
@@ -57,9 +55,7 @@ Result<std::vector<bool>> Handler::Impl::BatchPin(std::span<const std::string_vi
 }
 
 Result<std::vector<bool>> Handler::Impl::BatchUnpin(std::span<const std::string_view> texts) {
-  MARU_RETURN_IF_ERROR(CheckUsable());
-  const auto current = session();
-  if (current == nullptr) return Unavailable("the handler is closed");
+  MARU_ASSIGN_OR_RETURN(const auto current, OpenSession());
   std::vector<KeyRef> keys;
   MARU_RETURN_IF_ERROR(MakeKeys(*current, texts, &keys));
   std::vector<Place> places;

@@ -35,8 +35,9 @@ Result<bool> Handler::Impl::Store(std::string_view key, const PageHandle& page,
   const StoreItem item{key, page, length_bytes};
   MARU_RETURN_IF_ERROR(CheckItem(item));
   {
+    const auto current = session();
     MutexLock state(state_mutex_);
-    if (EntryOf(page, Holding::kHeld) == nullptr) {
+    if (EntryOf(current.get(), page, Holding::kHeld) == nullptr) {
       Add(counts_.stale);
       return FailedPrecondition("this life of page " + std::to_string(page.page_index) +
                                 " of region " + std::to_string(page.region_id) +
@@ -48,9 +49,7 @@ Result<bool> Handler::Impl::Store(std::string_view key, const PageHandle& page,
 }
 
 Result<std::vector<bool>> Handler::Impl::BatchStore(std::span<const StoreItem> items) {
-  MARU_RETURN_IF_ERROR(CheckUsable());
-  const auto current = session();
-  if (current == nullptr) return Unavailable("the handler is closed");
+  MARU_ASSIGN_OR_RETURN(const auto current, OpenSession());
   // Checksums are computed outside every lock; the pages are the caller's until they are taken
   // below.
   std::vector<uint64_t> checksums(items.size(), 0);
@@ -74,10 +73,11 @@ Result<std::vector<bool>> Handler::Impl::BatchStore(std::span<const StoreItem> i
   Add(counts_.stores, items.size());
   std::vector<uint8_t> taken(items.size(), 0);
   {
+    const auto attached = session();  // of a connection that was just made, it may be another one
     MutexLock state(state_mutex_);
     for (size_t i = 0; i < items.size(); ++i) {
       const wire::PageRef& page = items[i].page.page;
-      Ledger::Entry* entry = EntryOf(items[i].page, Holding::kHeld);
+      Ledger::Entry* entry = EntryOf(attached.get(), items[i].page, Holding::kHeld);
       if (entry == nullptr) {
         Add(counts_.stale);
       } else if (fits[i] == 0) {
@@ -144,10 +144,11 @@ void Handler::Impl::StoreFrame(const Arrival& arrival, std::span<const StoreItem
     return ApplyRegistered(items, *indices, answer, reply, stored);
   }
   // Not sent, so nothing about these pages is in doubt: they are free again.
+  const auto current = session();
   MutexLock state(state_mutex_);
   for (size_t i : *indices) {
     const wire::PageRef& page = items[i].page.page;
-    Ledger::Entry* const entry = EntryOf(items[i].page, Holding::kInFlight);
+    Ledger::Entry* const entry = EntryOf(current.get(), items[i].page, Holding::kInFlight);
     if (entry != nullptr) ReturnToHand(page.pool, page.record, *entry);
   }
   Add(counts_.failed, indices->size());
@@ -156,11 +157,12 @@ void Handler::Impl::StoreFrame(const Arrival& arrival, std::span<const StoreItem
 void Handler::Impl::BuildRegister(std::span<const StoreItem> items,
                                   std::span<const uint64_t> checksums, std::vector<size_t>* indices,
                                   wire::RegisterRequest* request) {
+  const auto current = session();
   MutexLock state(state_mutex_);
   // Settling may have found that a page is not ours any more: its item stays False. So may another
   // call's, while this one had let go of the lock; the page may be in flight again then, for that.
   std::erase_if(*indices, [&](size_t i) MARU_REQUIRES(state_mutex_) {
-    const bool lost = EntryOf(items[i].page, Holding::kInFlight) == nullptr;
+    const bool lost = EntryOf(current.get(), items[i].page, Holding::kInFlight) == nullptr;
     if (lost) Add(counts_.failed);
     return lost;
   });

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kSmallFileMax = 64 * 1024;
 constexpr std::size_t kNumberTextMax = 64;
-constexpr std::size_t kHostNameBytesMax = 64;
+constexpr std::size_t kNodeNameBytesMax = 64;
 constexpr std::size_t kBootIdTextBytes = 2 * kBootIdBytes + 4;
 constexpr int kGroupDepthMax = 64;
 constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
@@ -106,13 +106,17 @@ Result<std::string> BootId() {
   return text;
 }
 
-Result<std::string> HostIdentity() {
-  MARU_ASSIGN_OR_RETURN(const std::string boot, BootId());
+std::string HostName() {
   const Result<std::string> file =
-      ReadTextFile("/proc/sys/kernel/hostname", kHostNameBytesMax + 1);  // with its line end
+      ReadTextFile("/proc/sys/kernel/hostname", kNodeNameBytesMax + 1);  // with its line end
   std::string name = file.ok() ? *file : "localhost";
   while (!name.empty() && name.back() == '\n') name.pop_back();
-  return name + "/" + boot;
+  return name;
+}
+
+Result<std::string> HostIdentity() {
+  MARU_ASSIGN_OR_RETURN(const std::string boot, BootId());
+  return HostName() + "/" + boot;
 }
 
 bool SameHost(std::string_view one, std::string_view other) {

@@ -20,6 +20,9 @@ inline constexpr std::size_t kDaxDevicesMax = 1024;
 // Another one after each boot of the machine; the text form of a UUID.
 Result<std::string> BootId();
 
+// As people know it; "localhost" where the kernel does not tell.
+std::string HostName();
+
 // Names this machine since its boot, for other processes to compare: "HOST-NAME/BOOT-ID", at most
 // kHostIdentityBytesMax. Containers of one machine may differ in the name, which is for people.
 inline constexpr std::size_t kHostIdentityBytesMax = 64 + 1 + 36;

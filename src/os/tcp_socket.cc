@@ -148,26 +148,35 @@ Result<Received> TcpSocket::TryWrite(std::span<const std::byte> bytes) {
 }
 
 Result<TcpSocket> TcpSocket::Connect(const TcpAddress& address, const Deadline& deadline) {
+  MARU_ASSIGN_OR_RETURN(TcpSocket socket, Make(address));
+  MARU_RETURN_IF_ERROR(socket.ConnectTo(address, deadline));
+  return socket;
+}
+
+Result<TcpSocket> TcpSocket::Make(const TcpAddress& address) {
   const int family = address.is_v6_ ? AF_INET6 : AF_INET;
   UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) {
     if (errno == EAFNOSUPPORT) return Unavailable("this host has no such network");
     return ErrnoStatus(errno, "make a socket", "");
   }
+  return TcpSocket(std::move(fd));
+}
+
+Status TcpSocket::ConnectTo(const TcpAddress& address, const Deadline& deadline) {
   const SocketName name = NameOf(address.host_, address.is_v6_, address.port_);
-  int error = ::connect(fd.get(), name.get(), name.size) == 0 ? 0 : errno;
+  int error = ::connect(fd(), name.get(), name.size) == 0 ? 0 : errno;
   // Interrupted or not, it goes on until the socket can be written to.
   if (error == EINPROGRESS || error == EINTR) {
-    MARU_RETURN_IF_ERROR(AwaitReady(fd.get(), POLLOUT, deadline, "connect"));
+    MARU_RETURN_IF_ERROR(AwaitReady(fd(), POLLOUT, deadline, "connect"));
     socklen_t size = sizeof(error);
-    if (::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
+    if (::getsockopt(fd(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
   }
   if (error != 0) {
     const Status status = ErrnoStatus(error, "connect to", address.ToString());
     return NobodyIsThere(error) ? Unavailable(status.message()) : status;
   }
-  MARU_RETURN_IF_ERROR(SendSmallMessagesAtOnce(fd.get()));
-  return TcpSocket(std::move(fd));
+  return SendSmallMessagesAtOnce(fd());
 }
 
 Result<size_t> TcpSocket::Read(std::span<std::byte> buffer, const Deadline& deadline) {

@@ -46,6 +46,9 @@ class TcpSocket {
 
   // Unavailable when nobody listens there or the network does not lead there.
   static Result<TcpSocket> Connect(const TcpAddress& address, const Deadline& deadline);
+  // The same in two steps: the first does not wait, and makes the descriptor.
+  static Result<TcpSocket> Make(const TcpAddress& address);
+  Status ConnectTo(const TcpAddress& address, const Deadline& deadline);
 
   bool valid() const { return fd_.valid(); }
   int fd() const { return fd_.get(); }

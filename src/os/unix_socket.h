@@ -65,6 +65,7 @@ class SeqpacketSocket {
   static Result<SeqpacketSocket> Connect(const UnixAddress& address, std::int32_t timeout_ms);
   // The same in two steps: the first does not wait, and makes the descriptor.
   static Result<SeqpacketSocket> Make();
+  // The time-out stays set, as by SetTimeout.
   Status ConnectTo(const UnixAddress& address, std::int32_t timeout_ms);
   // Two ends connected to each other.
   static Result<std::pair<SeqpacketSocket, SeqpacketSocket>> Pair();

@@ -21,8 +21,7 @@ size_t OpenDescriptors() {
 
 // What a client that is attached makes of it when it comes back: where the answer says that it goes
 // on with other pools, better a new client than none. What it is told then has no descriptors and
-// says that it is the same client anyway, and of its blocks only further ones are looked at: some
-// lies change nothing of that.
+// says that it is the same client anyway: some lies change nothing of that.
 enum class Later { kGoesOn, kBeginsAnew, kChangesNothing };
 
 struct Lie {
@@ -61,13 +60,11 @@ std::vector<Lie> Lies() {
        },
        Later::kChangesNothing},
       {"ABlockBeyondThePool",
-       attach([=](auto* reply) { block(reply) = reply->pools.front().pool_bytes; }),
-       Later::kChangesNothing},
+       attach([=](auto* reply) { block(reply) = reply->pools.front().pool_bytes; })},
       {"ABlockTwice",
        attach([=](auto* reply) { reply->pools.front().lease_blocks.push_back(block(reply)); })},
       {"ABlockThatIsTheHeaderToo",
-       attach([=](auto* reply) { block(reply) = reply->pools.front().lease_blocks.front(); }),
-       Later::kChangesNothing},
+       attach([=](auto* reply) { block(reply) = reply->pools.front().lease_blocks.front(); })},
       {"NoBlocks", attach([](auto* reply) { reply->pools.front().lease_blocks.clear(); })},
       {"AClientThatWasNever", attach([](auto* reply) { reply->same_client = true; }),
        Later::kChangesNothing},

@@ -23,6 +23,7 @@ DirectPool::DirectPool(std::byte* base, catalogue::PoolView view,
       checksums_((attached.flags & layout::kFlagChecksums) != 0),
       token_(std::move(token)) {
   MARU_CHECK_GE(attached.lease_blocks.size(), 2u);
+  block_offsets_.push_back(attached.lease_blocks.front());
   auto* header = reinterpret_cast<layout::LeaseHeader*>(base_ + attached.lease_blocks.front());
   leases_ =
       std::make_unique<catalogue::Leases>(view_, header, std::span<layout::LeaseSlots* const>());
@@ -38,6 +39,7 @@ Result<std::byte*> DirectPool::Writable(uint64_t offset_bytes, uint64_t length_b
 Status DirectPool::AddLeaseBlocks(std::span<const uint64_t> offsets) {
   if (std::exchange(refuse_blocks_, false)) return ResourceExhausted("no mapping, says the test");
   for (const uint64_t offset : offsets) {
+    block_offsets_.push_back(offset);
     leases_->AddBlock(reinterpret_cast<layout::LeaseSlots*>(base_ + offset));
   }
   return OkStatus();

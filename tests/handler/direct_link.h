@@ -68,6 +68,7 @@ class DirectPool final : public MappedPool {
   bool checksums() const override { return checksums_; }
   catalogue::Leases& leases() override { return *leases_; }
   Result<std::byte*> Writable(uint64_t offset_bytes, uint64_t length_bytes) override;
+  std::vector<uint64_t> LeaseBlocks() const override { return block_offsets_; }
   Status AddLeaseBlocks(std::span<const uint64_t> offsets) override;
 
   // Makes the next Writable fail, as a process fails that may map no more.
@@ -82,6 +83,7 @@ class DirectPool final : public MappedPool {
   const bool checksums_;
   const LockToken token_;
   bool refuse_mapping_ = false, refuse_blocks_ = false;
+  std::vector<uint64_t> block_offsets_;
   std::unique_ptr<catalogue::Leases> leases_;
 };
 
