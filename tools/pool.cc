@@ -88,7 +88,9 @@ Result<Exit> Check(const Arguments& arguments) {
   Result<pool::CheckReport> checked =
       pool::CheckPool(arguments.Get("PATH"),
                       arguments.Has("bytes") ? pool::VerifyBytes::kYes : pool::VerifyBytes::kNo,
-                      [&progress](uint64_t done, uint64_t all) { progress.ShowShare(done, all); });
+                      [&](uint64_t done, uint64_t all) {
+                        if (!arguments.json()) progress.ShowShare(done, all);
+                      });
   progress.Clear();
   MARU_ASSIGN_OR_RETURN(const pool::CheckReport report, std::move(checked));
   if (arguments.json()) {

@@ -34,14 +34,14 @@ void Progress::ShowShare(uint64_t done, uint64_t all) {
       all == 0
           ? 100
           : static_cast<uint64_t>(100.0 * static_cast<double>(done) / static_cast<double>(all));
-  if (percent == shown_ && shown_ != 0) return;
-  shown_ = percent;
+  if (percent == percent_) return;
+  percent_ = percent;
   Write(std::to_string(percent) + "%" + unit_);
 }
 
 void Progress::End(uint64_t all) {
   Show(all, all);
-  if (terminal_) std::fputc('\n', stderr);
+  if (width_ != 0) std::fputc('\n', stderr);
 }
 
 void Progress::Clear() {
@@ -49,6 +49,7 @@ void Progress::Clear() {
   std::fprintf(stderr, "\r%-*s\r", static_cast<int>(width_), "");
   std::fflush(stderr);
   width_ = 0;
+  percent_ = UINT64_MAX;
 }
 
 }  // namespace maru::tools

@@ -30,7 +30,8 @@ class Progress {
   const Elsewhere elsewhere_;
   const bool terminal_;
   uint64_t shown_ = 0;
-  size_t width_ = 0;  // of the line on the terminal
+  uint64_t percent_ = UINT64_MAX;  // shown last
+  size_t width_ = 0;               // of the line on the terminal
 };
 
 }  // namespace maru::tools

@@ -26,7 +26,7 @@ constexpr const char* kHead =
     "|\n"
     "\n"
     "With `--json` an error is one line on standard error: `{\"error\": CODE, \"message\": TEXT,\n"
-    "\"exit_code\": N}`, and nothing else is written there but by `maru serve`, its log.\n";
+    "\"exit_code\": N}`, and nothing else is written there but the log of commands that serve.\n";
 
 // Of a cell in a table.
 std::string Cell(const std::string& text) {

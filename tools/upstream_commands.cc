@@ -5,11 +5,10 @@
 #include <array>
 #include <cstdio>
 
+#include "client/defaults.h"
 #include "net/event_loop.h"
 #include "os/clock.h"
 #include "os/event.h"
-#include "os/machine.h"
-#include "os/process.h"
 #include "server/endpoint_keeper.h"
 #include "tools/commands.h"
 #include "tools/output.h"
@@ -37,31 +36,37 @@ constexpr const char* kIdleTimeout = "idle-timeout";
 constexpr OptionRow kManagerOwn[] = {
     {"host", "ADDRESS", "127.0.0.1", "Listen at this address of the host", Takes::kOne},
     {"port", "PORT", "9850", "Listen at this port; 0: any free one", Takes::kOne},
+    {"allow-remote", nullptr, "",
+     "Let --host, and that of each maru server, name an address that other hosts reach, without "
+     "any "
+     "protection",
+     Takes::kNothing},
     {kStateDir, "FOLDER", "", "Taken and not used: all state lies in the pools", Takes::kOne},
     {kIdleTimeout, "SECONDS", "", "Taken and not followed: the server stays until it is stopped",
      Takes::kOne},
 };
 
-constexpr bool ComesFromHostAndPort(const OptionRow& row) {
+// What `maru serve` has and this command says otherwise.
+constexpr bool IsOtherwise(const OptionRow& row) {
   const std::string_view flag = row.flag;
-  return flag == "listen" || flag == "rm-listen";
+  return flag == "listen" || flag == "rm-listen" || flag == "allow-remote";
 }
 
 constexpr size_t kManagerRows =
     std::size(kManagerOwn) + std::size(kServeOptions) -
-    static_cast<size_t>(std::ranges::count_if(kServeOptions, ComesFromHostAndPort));
+    static_cast<size_t>(std::ranges::count_if(kServeOptions, IsOtherwise));
 
 constexpr std::array<OptionRow, kManagerRows> kManagerOptions = [] {
   std::array<OptionRow, kManagerRows> rows{};
   auto* const rest = std::ranges::copy(kManagerOwn, rows.data()).out;
-  std::ranges::copy_if(kServeOptions, rest,
-                       [](const OptionRow& row) { return !ComesFromHostAndPort(row); });
+  std::ranges::copy_if(kServeOptions, rest, [](const OptionRow& row) { return !IsOtherwise(row); });
   return rows;
 }();
 
 Result<Exit> Manage(const Arguments& given) {
   for (const char* const flag : {kStateDir, kIdleTimeout}) {
-    if (given.Has(flag)) Note(std::string("maru: --") + flag + " is taken and not used");
+    if (given.Has(flag) && !given.json())
+      Note(std::string("maru: --") + flag + " is taken and not used");
   }
   Arguments arguments = given;
   MARU_ASSIGN_OR_RETURN(const std::string address, AddressOf(given));
@@ -90,8 +95,7 @@ Result<server::EndpointKeeperOptions> KeeperOptions(const Arguments& arguments) 
   options.address = "tcp://" + address;
   options.rm_address = arguments.Get("rm-address");
   options.paths = arguments.All("dax-path");
-  MARU_ASSIGN_OR_RETURN(const std::string host, os::HostIdentity());
-  options.client_id = std::string(os::HostNameIn(host)) + ":" + std::to_string(os::ProcessId());
+  options.client_id = client::DefaultLabel();
   return options;
 }
 
@@ -112,7 +116,7 @@ Result<Exit> HoldEndpoint(const Arguments& arguments) {
   MARU_ASSIGN_OR_RETURN(const auto loop, net::EventLoop::Create(&os::RealClock()));
   server::EndpointKeeper keeper(loop.get(), &os::RealClock(), options);
   keeper.on_open = [&](const std::string& address) { Tell(arguments, address); };
-  MARU_RETURN_IF_ERROR(keeper.Start());
+  MARU_RETURN_IF_ERROR(keeper.Connect());
   MARU_RETURN_IF_ERROR(
       loop->Watch(signals.fd(), os::Interest::kRead, [&](const os::ReadyEvent&) { loop->Stop(); }));
   MARU_RETURN_IF_ERROR(loop->Run());

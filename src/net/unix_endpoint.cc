@@ -72,8 +72,10 @@ void UnixEndpoint::OnReady(ConnectionId id, const os::ReadyEvent& event) {
 void UnixEndpoint::ReadOne(ConnectionId id, Connection& connection) {
   const Result<os::Received> received = connection.socket.TryReceive(buffer_);
   if (!received.ok()) {
-    LogWarning("connection " + std::to_string(id) +
-               " dropped: " + std::string(received.status().message()));
+    // Strangers' lines are the service's, which tells of all of them together.
+    if (!strangers_.contains(id))
+      LogWarning("connection " + std::to_string(id) +
+                 " dropped: " + std::string(received.status().message()));
     return Close(id);
   }
   if (received->outcome == os::IoOutcome::kWouldBlock) return;

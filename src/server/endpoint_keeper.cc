@@ -13,10 +13,9 @@ namespace compat = wire::compat;
 namespace {
 
 constexpr uint32_t kConnectMs = 1'000;
+constexpr uint64_t kAnswerNs = 10'000'000'000;
 
 }  // namespace
-
-Status EndpointKeeper::Start() { return Connect(); }
 
 Status EndpointKeeper::Connect() {
   MARU_ASSIGN_OR_RETURN(const os::TcpAddress address, os::TcpAddress::Parse(options_.rm_address));
@@ -26,8 +25,13 @@ Status EndpointKeeper::Connect() {
                                          .address = options_.address,
                                          .paths = {options_.paths.begin(), options_.paths.end()}}));
   MARU_ASSIGN_OR_RETURN(socket_, os::TcpSocket::Connect(address, os::Deadline::After(kConnectMs)));
-  return loop_->Watch(socket_.fd(), os::Interest::kReadWrite,
-                      [this](const os::ReadyEvent& event) { OnReady(event); });
+  MARU_RETURN_IF_ERROR(loop_->Watch(socket_.fd(), os::Interest::kReadWrite,
+                                    [this](const os::ReadyEvent& event) { OnReady(event); }));
+  loop_->CallAt(static_cast<uint64_t>(clock_->Now()) + kAnswerNs, [this] {
+    if (!open_)
+      Lost(DeadlineExceeded("it has not answered: it is stopped or busy, or no Maru server"));
+  });
+  return OkStatus();
 }
 
 void EndpointKeeper::Disconnect() {

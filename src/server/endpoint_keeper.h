@@ -5,7 +5,6 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -37,13 +36,13 @@ class EndpointKeeper {
   // Called when the endpoint is open for the first time, with its address.
   std::function<void(const std::string& address)> on_open;
 
-  // Connects and asks. An endpoint that cannot be had at the first try ends the loop.
-  Status Start();
+  // Connects and asks; an answer that does not come in time is a failure. An endpoint that cannot
+  // be had at the first try ends the loop.
+  Status Connect();
   // Why the loop was ended from here; OK when it was not.
   const Status& failure() const { return failure_; }
 
  private:
-  Status Connect();
   void Disconnect();
   void OnReady(const os::ReadyEvent& event);
   Status Send();

@@ -25,13 +25,13 @@ Status PoolSet::Claim(std::span<const PoolSpec> specs) {
   // Afterwards, since their region ids are drawn beside those of all the others.
   for (Member* member : to_make) MARU_RETURN_IF_ERROR(ClaimNew(member));
   std::vector<pool::Pool::IdRange> ids;
-  for (const Member& member : members_) ids.push_back({member.path, member.region_id_base});
+  for (const Member& member : members_)
+    ids.push_back({member.path, member.backing->superblock().region_id_base});
   return pool::Pool::CheckPools(ids);
 }
 
 Status PoolSet::ClaimThere(Member* member) {
   MARU_ASSIGN_OR_RETURN(member->backing, pool::FileBacking::OpenForServing(member->path));
-  member->region_id_base = member->backing->superblock().region_id_base;
   return OkStatus();
 }
 
@@ -41,7 +41,9 @@ Status PoolSet::ClaimNew(Member* member) {
     return NotFound("no pool at " + member->path + ": give it a size to make one");
   }
   std::vector<uint32_t> bases;
-  for (const Member& other : members_) bases.push_back(other.region_id_base);
+  for (const Member& other : members_) {
+    if (other.backing != nullptr) bases.push_back(other.backing->superblock().region_id_base);
+  }
   pool::InitOptions init;
   init.flags = spec.checksums ? layout::kFlagChecksums : 0;
   init.existing = spec.fresh ? pool::Existing::kReplace : pool::Existing::kRefuse;
@@ -49,7 +51,6 @@ Status PoolSet::ClaimNew(Member* member) {
   MARU_ASSIGN_OR_RETURN(pool::NewPool made,
                         pool::NewPool::Make(member->path, spec.create_bytes, init));
   member->made = std::make_unique<pool::NewPool>(std::move(made));
-  member->region_id_base = member->made->superblock().region_id_base;
   MARU_ASSIGN_OR_RETURN(member->backing, member->made->TakeBacking());
   return OkStatus();
 }

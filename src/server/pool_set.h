@@ -1,6 +1,7 @@
 // The pools of a daemon, from the words of its command line until they are closed. A start that is
-// refused, for whatever reason and at whatever step, drops no key: pools that are to be made take
-// their paths last, and pools that were opened are closed in order again.
+// refused drops no key: pools that are to be made take their paths last, one by one, and pools that
+// were opened are closed in order again. Only a path that cannot be taken after another one's was
+// comes too late for that one.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +56,6 @@ class PoolSet {
     std::unique_ptr<pool::NewPool> made;         // until it is published
     std::unique_ptr<pool::FileBacking> backing;  // until the pool has it
     const os::File* file = nullptr;
-    uint32_t region_id_base = 0;
     std::unique_ptr<pool::Pool> pool;
   };
   static Status ClaimThere(Member* member);
