@@ -45,6 +45,7 @@ void Process::Kill() {
   }
   link_.Die();
   views_.clear();
+  lingering_.clear();
   handler_.reset();
 }
 
@@ -56,6 +57,7 @@ void Process::CloseOrderly() {
   handler_->Close();
   CheckMemory();
   views_.clear();
+  lingering_.clear();
   alive_ = false;
   link_.Die();
   handler_.reset();
@@ -93,6 +95,10 @@ void Process::CheckMemory() const {
     std::memcpy(&mark, draft.page.data, sizeof(mark));
     Expect(mark == draft.mark, "somebody wrote to a page that is granted to this process");
   }
+  for (const Lingering& memory : lingering_) {
+    Expect(std::memcmp(memory.data, memory.bytes.data(), memory.bytes.size()) == 0,
+           "somebody wrote to memory that this process holds on to");
+  }
 }
 
 void Process::Trace(const char* what, const handler::PageHandle& page) const {
@@ -112,6 +118,14 @@ void Process::Alloc() {
   Trace("allocs", *page);
   Draft draft{*page, world_->chance()()};
   std::memcpy(draft.page.data, &draft.mark, sizeof(draft.mark));
+  if (world_->Happens(250)) {
+    auto hold = handler_->HoldOn(draft.page);
+    // Its life may be over already: alloc may talk to the server, which may begin anew with this.
+    if (hold.ok()) {
+      draft.hold = *std::move(hold);
+      world_->tally().Count("op: hold on a page");
+    }
+  }
   drafts_.push_back(draft);
 }
 
@@ -125,6 +139,7 @@ void Process::Store() {
   Write(draft.page, Content(name_space_ + key));
   const uint64_t steps = world_->steps_taken;
   const auto stored = handler_->Store(key, draft.page, kLength);
+  Consumed(draft, Content(name_space_ + key));
   if (!stored.ok()) {
     world_->tally().Count("op: store refused");
     // Nothing was consumed, or the life was over already: either way it is not used again here.
@@ -142,6 +157,7 @@ void Process::Store() {
 
 void Process::BatchStore() {
   std::vector<handler::Handler::StoreItem> items;
+  std::vector<Draft> batch;
   std::vector<std::string> keys;
   keys.reserve(8);
   const size_t count = std::min<size_t>(drafts_.size(), 1 + world_->chance().Below(4));
@@ -154,11 +170,13 @@ void Process::BatchStore() {
     Trace("stores in a batch", draft.page);
     Write(draft.page, Content(name_space_ + keys.back()));
     items.push_back({keys.back(), draft.page, kLength});
+    batch.push_back(draft);
   }
   if (!consumed_.empty() && world_->Happens(100)) {
     items.push_back({keys[0], consumed_.back(), kLength});
   }
   const auto stored = handler_->BatchStore(items);
+  for (size_t i = 0; i < count; ++i) Consumed(batch[i], Content(name_space_ + keys[i]));
   if (!stored.ok()) {
     world_->tally().Count("op: batch store refused");
     for (size_t i = 0; i < count; ++i) handler_->Free(items[i].page).ok();
@@ -176,6 +194,7 @@ void Process::Free() {
   drafts_.pop_back();
   Trace("frees", draft.page);
   handler_->Free(draft.page).ok();
+  Consumed(draft, {reinterpret_cast<const char*>(&draft.mark), sizeof(draft.mark)});
   world_->tally().Count("op: free");
   if (world_->Happens(300)) {
     Expect(!handler_->Free(draft.page).ok(), "a page was freed twice");
@@ -297,6 +316,20 @@ void Process::DropView() {
   world_->tally().Count("op: view dropped");
 }
 
+void Process::Consumed(const Draft& draft, std::string bytes) {
+  if (draft.hold == nullptr) return;
+  lingering_.push_back({draft.hold, draft.page.data, std::move(bytes)});
+  if (lingering_.size() > 4) LetGo();
+}
+
+void Process::LetGo() {
+  if (lingering_.empty()) return;
+  const size_t at = world_->chance().Below(lingering_.size());
+  handler_->LetGo(std::move(lingering_[at].hold));
+  lingering_.erase(lingering_.begin() + static_cast<ptrdiff_t>(at));
+  world_->tally().Count("op: let go");
+}
+
 void Process::Background() {
   handler_->Tick();
   world_->tally().Count("op: background");
@@ -328,7 +361,7 @@ void Process::Act() {
   ++world_->steps_taken;
   if (world_->tally().trace) std::printf("  process %u acts\n", pid_);
   if (consumed_.size() > 8) consumed_.erase(consumed_.begin());
-  switch (world_->chance().Below(26)) {
+  switch (world_->chance().Below(27)) {
     case 0:
     case 1:
     case 2:
@@ -354,6 +387,7 @@ void Process::Act() {
     case 22: return world_->Happens(300) ? Misuse() : Background();
     case 23:
     case 24: return Audit();
+    case 25: return LetGo();
     default: return Reconnect();
   }
 }

@@ -109,6 +109,13 @@ class Process {
   struct Draft {
     handler::PageHandle page;
     uint64_t mark = 0;
+    std::shared_ptr<handler::MemoryHold> hold;
+  };
+  // Memory of a page whose handle is consumed: what was last written there stays.
+  struct Lingering {
+    std::shared_ptr<handler::MemoryHold> hold;
+    const std::byte* data = nullptr;
+    std::string bytes;
   };
   struct Held {
     handler::View view;
@@ -128,6 +135,9 @@ class Process {
   void Unpin();
   void Delete();
   void DropView();
+  // The draft is consumed; its first bytes are these.
+  void Consumed(const Draft& draft, std::string bytes);
+  void LetGo();
   void Background();
   // One step of an audit, which is one of many.
   void Audit();
@@ -146,6 +156,7 @@ class Process {
   SimLink link_;
   std::unique_ptr<handler::Handler> handler_;
   std::vector<Draft> drafts_;
+  std::vector<Lingering> lingering_;
   std::vector<Held> views_;
   std::vector<handler::PageHandle> consumed_;  // handles whose life should be over
   std::vector<std::string> pinned_;

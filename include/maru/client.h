@@ -89,6 +89,25 @@ class MARU_EXPORT Page {
   std::uint32_t region_id_ = 0, page_index_ = 0;
 };
 
+// Keeps a page's memory from reuse for somebody who may still write there when the page's own life
+// is over: an array over it that outlives Store or Free. A page that is free again, or whose key
+// another won, waits outside the pages in hand; a key's page counts as leased by this client.
+class MARU_EXPORT PageHold {
+ public:
+  PageHold();
+  PageHold(PageHold&&) noexcept;
+  PageHold& operator=(PageHold&&) noexcept;
+  ~PageHold();
+
+  explicit operator bool() const { return rep_ != nullptr; }
+  void Release();
+
+ private:
+  friend class Client;
+  struct Rep;
+  std::unique_ptr<Rep> rep_;
+};
+
 // The bytes of a key, read-only, where they lie. While the view lives they do not change: not after
 // delete, eviction, another store, the death of their writer, the death and restart of the server,
 // or Close() of the client.
@@ -156,6 +175,9 @@ class MARU_EXPORT Client {
   // One that was stored: its key is deleted, unless that is pinned (FailedPrecondition). Once more
   // is FailedPrecondition, a page that was never this client's NotFound.
   Status Free(const PageAddress& page);
+  // Until the hold is released, by any thread, at any time. FailedPrecondition: the page's life is
+  // over. No message.
+  Result<PageHold> Hold(const Page& page);
   // Alloc, copy, Store.
   Result<bool> Put(std::string_view key, std::span<const std::byte> bytes);
 

@@ -34,6 +34,7 @@ class Leases::Impl {
   Impl(PoolView view, layout::LeaseHeader* header) : header_(header), view_(view), slots_(header) {}
 
   LeaseOutcome Take(RecordNumber record, Generation generation, What what);
+  LeaseOutcome TakeGranted(RecordNumber record, Generation generation);
   LeaseOutcome Confirm(RecordNumber record, Generation generation, What what, Server verdict);
   void Release(RecordNumber record, Generation generation);
   bool Unpin(RecordNumber record, Generation generation);
@@ -160,6 +161,26 @@ LeaseOutcome Leases::Impl::TakeFirst(Shard& shard, SlotWord word, What what) {
   return LeaseOutcome::kHeld;
 }
 
+LeaseOutcome Leases::Impl::TakeGranted(RecordNumber record, Generation generation) {
+  if (inert() || generation.value() == 0 || generation.value() > layout::kGenerationMax ||
+      view_.Record(record) == nullptr) {
+    return LeaseOutcome::kGone;
+  }
+  const SlotWord word = Plain(record, generation);
+  Shard& shard = ShardOf(record);
+  const std::lock_guard lock(shard.mutex);
+  MARU_CHECK(shard.table.Find(word) == nullptr) << "granted record " << record << " is leased";
+  shard.table.ReserveOne();
+  const std::optional<uint32_t> slot = slots_.Take();
+  if (!slot) return LeaseOutcome::kNoSlot;
+  // Seq_cst, with the scan's loads: it comes before the message that makes the page a key's.
+  slots_.At(*slot).exchange(word.bits(), std::memory_order_seq_cst);
+  LeaseEntry& entry = *shard.table.Insert(word);
+  entry.slot = *slot;
+  entry.leases = 1;
+  return LeaseOutcome::kHeld;
+}
+
 LeaseOutcome Leases::Impl::Upgrade(LeaseEntry& entry) {
   const SlotWord word(entry.word);
   MARU_SEQUENCE_POINT("pin:before-exchange");
@@ -281,6 +302,10 @@ void Leases::AddBlock(layout::LeaseSlots* block) {
 
 LeaseOutcome Leases::Acquire(RecordNumber record, Generation generation) {
   return impl_->Take(record, generation, What::kLease);
+}
+
+LeaseOutcome Leases::AcquireGranted(RecordNumber record, Generation generation) {
+  return impl_->TakeGranted(record, generation);
 }
 
 LeaseOutcome Leases::Pin(RecordNumber record, Generation generation) {

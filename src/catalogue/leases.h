@@ -38,6 +38,9 @@ class Leases {
   // Takes a slot for (record, generation) or joins this process's own, once its check has
   // succeeded. While another thread has a kRetiring of the same page to Confirm, waits for it.
   LeaseOutcome Acquire(RecordNumber record, Generation generation);
+  // A slot for a page that is granted to this client in that life, before it may become a key's:
+  // nobody else can end that life, so there is nothing to check. Never kRetiring.
+  LeaseOutcome AcquireGranted(RecordNumber record, Generation generation);
   // Sets the pin mark by one exchange in the same slot and checks again. A refused upgrade leaves
   // the lease that was there. A pin is counted apart from leases and holds the page as one: n pins
   // need n unpins.

@@ -88,6 +88,28 @@ Page::~Page() {
   }
 }
 
+struct PageHold::Rep {
+  std::weak_ptr<handler::Handler> handler;
+  std::shared_ptr<handler::MemoryHold> hold;
+};
+
+PageHold::PageHold() = default;
+PageHold::PageHold(PageHold&&) noexcept = default;
+PageHold& PageHold::operator=(PageHold&& other) noexcept {
+  if (this == &other) return *this;
+  Release();
+  rep_ = std::move(other.rep_);
+  return *this;
+}
+PageHold::~PageHold() { Release(); }
+
+void PageHold::Release() {
+  if (rep_ == nullptr) return;
+  // Without its handler what is held ends with the mapping.
+  if (const auto handler = rep_->handler.lock()) handler->LetGo(rep_->hold);
+  rep_.reset();
+}
+
 struct View::Rep {
   handler::View view;
 };
@@ -195,6 +217,14 @@ Status Client::Free(const PageAddress& page) {
   MARU_ASSIGN_OR_RETURN(const handler::PageHandle handle,
                         impl_->handler().FromAddress(page.region_id, page.page_index));
   return impl_->handler().Free(handle);
+}
+
+Result<PageHold> Client::Hold(const Page& page) {
+  if (!page) return InvalidArgument("hold of an empty page: it was stored or moved before");
+  MARU_ASSIGN_OR_RETURN(auto hold, impl_->handler().HoldOn(page.rep_->handle));
+  PageHold out;
+  out.rep_ = std::make_unique<PageHold::Rep>(PageHold::Rep{impl_->weak_handler(), std::move(hold)});
+  return out;
 }
 
 Result<std::vector<bool>> Client::BatchStore(std::span<const std::string_view> keys,

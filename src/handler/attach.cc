@@ -195,6 +195,7 @@ void Handler::Impl::ForgetFormer(const Session& former) {
   MutexLock state(state_mutex_);
   ledger_ = Ledger();
   hand_.clear();
+  holds_.clear();
   Add(epoch_changes_);
 }
 

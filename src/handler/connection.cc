@@ -197,7 +197,8 @@ void Handler::Impl::PublishCounts() {
     counts.free_pages = ledger_.Count(pool, Holding::kHand);
     counts.pending_pages =
         ledger_.Count(pool, Holding::kUnknown) + ledger_.Count(pool, Holding::kInFlight);
-    counts.held_pages = ledger_.Count(pool, Holding::kHeld);
+    counts.held_pages =
+        ledger_.Count(pool, Holding::kHeld) + ledger_.Count(pool, Holding::kLingers);
     counts.last_request = link_->last_request();
     current->pools[p].mapped->leases().Publish(counts);
   }
@@ -257,6 +258,7 @@ void Handler::Impl::Close(HeldPages held) {
     MutexLock state(state_mutex_);
     ledger_ = Ledger();
     hand_.clear();
+    holds_.clear();
   }
   {
     // Views and handles of pages keep the mapping, and with it the lock that keeps their leases and

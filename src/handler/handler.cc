@@ -33,6 +33,10 @@ void View::Release() {
   bytes_ = {};
 }
 
+MemoryHold::~MemoryHold() {
+  if (leased.value() != 0) mapping->leases().Release(page.record, leased);
+}
+
 Handler::Handler(HandlerOptions options, Link* link, const Clock* clock)
     : impl_(std::make_unique<Impl>(std::move(options), link, clock)) {}
 Handler::~Handler() { impl_->Close(HeldPages::kGiveBack); }
@@ -53,6 +57,10 @@ Status Handler::Free(const PageHandle& page, IfStored if_stored) {
 Result<PageHandle> Handler::FromAddress(uint32_t region_id, uint32_t page_index) const {
   return impl_->FromAddress(region_id, page_index);
 }
+Result<std::shared_ptr<MemoryHold>> Handler::HoldOn(const PageHandle& page) {
+  return impl_->HoldOn(page);
+}
+void Handler::LetGo(std::shared_ptr<MemoryHold> hold) { impl_->LetGo(std::move(hold)); }
 Result<View> Handler::Retrieve(std::string_view key, Verify verify) {
   return impl_->Retrieve(key, verify);
 }
@@ -129,7 +137,7 @@ Handler::Counters Handler::Impl::counters() const {
   }
   MutexLock state(state_mutex_);
   all.free_in_hand = ledger_.Count(Holding::kHand);
-  all.held = ledger_.Count(Holding::kHeld);
+  all.held = ledger_.Count(Holding::kHeld) + ledger_.Count(Holding::kLingers);
   all.unknown = ledger_.Count(Holding::kUnknown) + ledger_.Count(Holding::kInFlight);
   return all;
 }

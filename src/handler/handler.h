@@ -97,6 +97,25 @@ struct PageHandle {
   std::shared_ptr<MappedPool> mapping;
 };
 
+// What keeps a page's memory from reuse after its handle's life is over, since somebody may still
+// write there: a page that is free again lingers outside the hand, one that became a key's is
+// leased by its writer.
+struct MemoryHold {
+  // REQUIRES: of a page that is held by the application; see Handler::HoldOn.
+  MemoryHold(const wire::PageRef& held, uint64_t of_session, std::shared_ptr<MappedPool> pool)
+      : page(held), session(of_session), mapping(std::move(pool)) {}
+  ~MemoryHold();
+  MemoryHold(const MemoryHold&) = delete;
+  MemoryHold& operator=(const MemoryHold&) = delete;
+
+  const wire::PageRef page;
+  const uint64_t session;
+  const std::shared_ptr<MappedPool> mapping;
+  // Both written under the handler's state lock. Not 0: that life of the page is leased.
+  Generation leased{0};
+  uint64_t count = 0;  // LetGo calls to come
+};
+
 // A lease and where its bytes lie. Move-only; the destructor releases. Outlives its handler.
 class View {
  public:
@@ -155,6 +174,11 @@ class Handler {
   // its life is over. FailedPrecondition: that life is over, nothing changed.
   enum class IfStored : uint8_t { kRetireKey, kIsOver };
   Status Free(const PageHandle& page, IfStored if_stored = IfStored::kRetireKey);
+  // Until LetGo of the last hold on a page its memory is neither handed out, nor given back, nor
+  // anybody else's, whatever becomes of the handle. FailedPrecondition: its life is over. A hold
+  // that outlives the handler needs no LetGo.
+  Result<std::shared_ptr<MemoryHold>> HoldOn(const PageHandle& page);
+  void LetGo(std::shared_ptr<MemoryHold> hold);
   // A handle from an address alone means the generation that this handler last held for that page.
   Result<PageHandle> FromAddress(uint32_t region_id, uint32_t page_index) const;
 
@@ -185,6 +209,7 @@ class Handler {
   struct Counters {
     uint64_t allocs = 0, alloc_messages = 0, stores = 0, duplicates = 0, stale = 0, failed = 0;
     uint64_t refused = 0;  // of those that failed: the server said no
+    // `held`: with the application, those that linger included.
     uint64_t hits = 0, misses = 0, server_asks = 0, reconnects = 0, settled_kept = 0,
              settled_live = 0, settled_gone = 0, free_in_hand = 0, held = 0, unknown = 0,
              leases = 0, pins = 0;

@@ -6,10 +6,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -36,6 +38,10 @@ class Handler::Impl {
   Result<PageHandle> Alloc(uint64_t size_bytes);
   Status Free(const PageHandle& page, IfStored if_stored);
   Result<PageHandle> FromAddress(uint32_t region_id, uint32_t page_index);
+
+  // holds.cc
+  Result<std::shared_ptr<MemoryHold>> HoldOn(const PageHandle& page);
+  void LetGo(std::shared_ptr<MemoryHold> hold);
 
   // store.cc
   Result<bool> Store(std::string_view key, const PageHandle& page, uint64_t length_bytes);
@@ -169,6 +175,18 @@ class Handler::Impl {
   Ledger::Entry* EntryOf(const Session* current, const PageHandle& page, Holding holding)
       MARU_REQUIRES(state_mutex_);
 
+  // --- holds.cc
+  using PlaceKey = std::pair<uint8_t, uint32_t>;  // pool, record
+  static PlaceKey KeyOf(const wire::PageRef& page) {
+    return {page.pool.value(), page.record.value()};
+  }
+  void Linger(PoolIndex pool, RecordNumber record, Ledger::Entry& entry)
+      MARU_REQUIRES(state_mutex_);
+  // Leases the pages of INDICES that are held on, before they can become keys'. Those that cannot
+  // be are taken out: they are not stored.
+  void LeaseHeldOn(const Arrival& arrival, std::span<const StoreItem> items,
+                   std::vector<size_t>* indices) MARU_REQUIRES(call_mutex_);
+
   // --- store.cc
   enum class Stored : uint8_t { kNo, kYes };
   void StoreFrames(const Arrival& arrival, std::span<const StoreItem> items,
@@ -204,6 +222,8 @@ class Handler::Impl {
   Result<Place> Hold(const Session& session, const catalogue::KeyRef& key, Want want);
   Result<catalogue::LeaseOutcome> HoldPlace(const Session& session, const Place& place, Want want);
   Status GrowLeases(const Session& session, size_t pool);
+  Status GrowLeasesLocked(const Arrival& arrival, const Session& session, size_t pool)
+      MARU_REQUIRES(call_mutex_);
   static void Touch(const Session& session, const Place& place);
   Result<View> MakeView(const Session& session, const Place& place, Verify verify);
   // Makes keys of texts; InvalidArgument names the first that is over its limit.
@@ -239,6 +259,8 @@ class Handler::Impl {
   mutable Mutex state_mutex_ MARU_ACQUIRED_AFTER(call_mutex_);
   Ledger ledger_ MARU_GUARDED_BY(state_mutex_);
   std::vector<wire::PageRef> hand_ MARU_GUARDED_BY(state_mutex_);  // generations: the ledger's
+  // Of pages whose entry says held_on, and no others.
+  std::map<PlaceKey, std::shared_ptr<MemoryHold>> holds_ MARU_GUARDED_BY(state_mutex_);
   uint64_t batch_pages_ MARU_GUARDED_BY(state_mutex_) = kHandStartPages;
   int64_t last_alloc_ns_ MARU_GUARDED_BY(state_mutex_) = 0;
 

@@ -25,8 +25,9 @@ enum class Holding : uint8_t {
   kInFlight = 3,  // named in a request whose reply is awaited
   kUnknown = 4,   // its fate is unknown until it is settled
   kStored = 5,    // registered by this handler in that life
+  kLingers = 6,   // free, but a hold keeps it out of the hand
 };
-inline constexpr size_t kHoldings = 6;
+inline constexpr size_t kHoldings = 7;
 
 class Ledger {
  public:
@@ -37,6 +38,7 @@ class Ledger {
     // that is freed and handed out anew keeps its generation, and settling renews it meanwhile.
     uint32_t handout = 0;
     Holding holding = Holding::kNone;
+    bool held_on = false;  // a hold is on its memory
   };
 
   // The entry of a page, made when it is not there. REQUIRES: pool < layout::kPoolsMax.

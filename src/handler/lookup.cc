@@ -109,12 +109,6 @@ Result<Handler::Impl::Place> Handler::Impl::FindSettled(const Session& session, 
 }
 
 Status Handler::Impl::GrowLeases(const Session& session, size_t pool) {
-  MappedPool& mapped = *session.pools[pool].mapped;
-  const uint64_t slots = mapped.leases().slots_in_use();
-  wire::GrowLeasesRequest request;
-  request.pool = PoolIndex(static_cast<uint8_t>(pool));
-  request.blocks = static_cast<uint32_t>(
-      std::clamp<uint64_t>(slots / layout::kLeaseSlotsPerBlock, 1, kLeaseBlocksGrowMax));
   // Relaxed: it only spares a message; the slots themselves tell whether there is room.
   const uint32_t growths = lease_growths_[pool].load(std::memory_order_relaxed);
   const Arrival arrival = Arrive();
@@ -122,6 +116,17 @@ Status Handler::Impl::GrowLeases(const Session& session, size_t pool) {
   MARU_RETURN_IF_ERROR(CheckTurn(arrival));
   // Another thread may have grown the area while this one waited.
   if (lease_growths_[pool].load(std::memory_order_relaxed) != growths) return OkStatus();
+  return GrowLeasesLocked(arrival, session, pool);
+}
+
+Status Handler::Impl::GrowLeasesLocked(const Arrival& arrival, const Session& session,
+                                       size_t pool) {
+  MappedPool& mapped = *session.pools[pool].mapped;
+  const uint64_t slots = mapped.leases().slots_in_use();
+  wire::GrowLeasesRequest request;
+  request.pool = PoolIndex(static_cast<uint8_t>(pool));
+  request.blocks = static_cast<uint32_t>(
+      std::clamp<uint64_t>(slots / layout::kLeaseSlotsPerBlock, 1, kLeaseBlocksGrowMax));
   wire::Reply reply;
   MARU_RETURN_IF_ERROR(CallReadyLocked(arrival, request, &reply, session.serial).status());
   const auto* grown = std::get_if<wire::GrowLeasesReply>(&reply);

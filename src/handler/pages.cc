@@ -63,6 +63,7 @@ bool Handler::Impl::PopHand(Handout* handout) {
 }
 
 void Handler::Impl::ReturnToHand(PoolIndex pool, RecordNumber record, Ledger::Entry& entry) {
+  if (entry.held_on) return Linger(pool, record, entry);
   ledger_.Move(pool, entry, Holding::kHand);
   hand_.push_back({pool, record, entry.generation});
 }

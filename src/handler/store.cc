@@ -133,6 +133,7 @@ void Handler::Impl::StoreFrame(const Arrival& arrival, std::span<const StoreItem
                                std::span<Stored> stored) {
   for (int attempt = 0; attempt < kSendAttempts; ++attempt) {
     if (!EnsureReady(arrival).ok()) break;
+    LeaseHeldOn(arrival, items, indices);
     wire::RegisterRequest request;
     BuildRegister(items, checksums, indices, &request);
     if (indices->empty()) return;

@@ -33,12 +33,15 @@ TEST(Fork, AChildDropsInheritedViewsAndExits) {
   ASSERT_TRUE(client->Put("key", BytesOf("key")).value());
   View view = client->Retrieve("key").value();
   Page page = client->Alloc(100).value();
+  PageHold hold = client->Hold(page).value();
   const int failed = InChild([&](auto expect) {
     expect(Matches(view, "key"));
     expect(client->Exists("key").status().code() == StatusCode::kFailedPrecondition);
     expect(client->Alloc(1).status().code() == StatusCode::kFailedPrecondition);
     expect(client->Store("x", std::move(page)).status().code() == StatusCode::kFailedPrecondition);
+    expect(client->Hold(page).status().code() == StatusCode::kFailedPrecondition);
     view.Release();
+    hold.Release();
     {
       const Page dropped(std::move(page));
     }
@@ -50,7 +53,13 @@ TEST(Fork, AChildDropsInheritedViewsAndExits) {
   EXPECT_EQ(client->statistics().leases, 1u);
   EXPECT_EQ(client->Delete("key").value(), Deleted::kDeleted);
   EXPECT_TRUE(Matches(view, "key"));
+  const std::byte* const data = page.data();
   EXPECT_TRUE(client->Store("other", std::move(page)).value());
+  EXPECT_EQ(client->Delete("other").value(), Deleted::kDeleted);
+  EXPECT_EQ(client->statistics().leases, 2u) << "the view's and the hold's";
+  EXPECT_NE(client->Alloc(100).value().data(), data);
+  hold.Release();
+  EXPECT_EQ(client->statistics().leases, 1u);
   EXPECT_EQ(client->statistics().reconnects, 0u);
   EXPECT_TRUE(server.AuditIsClean());
 }
