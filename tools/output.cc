@@ -3,33 +3,14 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/utf8.h"
+
 namespace maru::tools {
 
 namespace {
 
 bool Numeric(const std::string& cell) {
   return !cell.empty() && (cell[0] == '-' || (cell[0] >= '0' && cell[0] <= '9'));
-}
-
-// Length of the UTF-8 sequence that starts here, 0 when it is none.
-size_t Utf8Length(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text[0]);
-  const size_t length = lead < 0x80                   ? 1
-                        : lead >= 0xC2 && lead < 0xE0 ? 2
-                        : lead >= 0xE0 && lead < 0xF0 ? 3
-                        : lead >= 0xF0 && lead < 0xF5 ? 4
-                                                      : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) return 0;
-  }
-  // Overlong forms and surrogates.
-  const auto second = length > 1 ? static_cast<unsigned char>(text[1]) : 0x80;
-  if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second >= 0xA0) ||
-      (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second >= 0x90)) {
-    return 0;
-  }
-  return length;
 }
 
 // U+0000 to U+001F and U+007F to U+009F, which some terminals take as orders.
@@ -90,13 +71,7 @@ std::string JsonString(std::string_view text) {
 }
 
 std::string JsonKey(std::string_view key) {
-  bool text = true;
-  for (std::string_view rest = key; !rest.empty();) {
-    const size_t length = Utf8Length(rest);
-    if (length == 0) text = false;
-    rest.remove_prefix(std::max<size_t>(length, 1));
-  }
-  if (text) return "\"key\": " + JsonString(key);
+  if (IsUtf8(key)) return "\"key\": " + JsonString(key);
   std::string hex;
   for (const char c : key) {
     char digits[3];

@@ -3,38 +3,9 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/utf8.h"
 
 namespace maru::engine {
-
-namespace {
-
-bool Continues(std::string_view text, size_t at) {
-  return at < text.size() && (static_cast<uint8_t>(text[at]) & 0xC0) == 0x80;
-}
-
-// Bytes of the UTF-8 sequence that begins at `at`; 0: there is none (RFC 3629).
-size_t SequenceBytes(std::string_view text, size_t at) {
-  const uint8_t lead = static_cast<uint8_t>(text[at]);
-  if (lead < 0x80) return 1;
-  const uint8_t second = at + 1 < text.size() ? static_cast<uint8_t>(text[at + 1]) : 0;
-  if (lead >= 0xC2 && lead <= 0xDF) return Continues(text, at + 1) ? 2 : 0;
-  if (lead >= 0xE0 && lead <= 0xEF) {
-    const bool overlong = lead == 0xE0 && second < 0xA0;
-    const bool surrogate = lead == 0xED && second > 0x9F;
-    const bool whole = Continues(text, at + 1) && Continues(text, at + 2);
-    return whole && !overlong && !surrogate ? 3 : 0;
-  }
-  if (lead >= 0xF0 && lead <= 0xF4) {
-    const bool overlong = lead == 0xF0 && second < 0x90;
-    const bool beyond = lead == 0xF4 && second > 0x8F;
-    const bool whole =
-        Continues(text, at + 1) && Continues(text, at + 2) && Continues(text, at + 3);
-    return whole && !overlong && !beyond ? 4 : 0;
-  }
-  return 0;
-}
-
-}  // namespace
 
 void JsonWriter::Separate() {
   if (!after_key_ && !first_ && !open_.empty()) text_ += ',';
@@ -118,7 +89,7 @@ void JsonWriter::Escape(std::string_view text) {
   text_ += '"';
   for (size_t at = 0; at < text.size();) {
     const char c = text[at];
-    const size_t bytes = SequenceBytes(text, at);
+    const size_t bytes = Utf8Length(text.substr(at));
     if (bytes == 0) {
       text_ += "\\ufffd";
       ++at;

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <pwd.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -100,6 +101,17 @@ Status RaiseDescriptorLimit(std::uint64_t wanted) {
   limit.rlim_cur = raised;
   if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) {
     return ErrnoStatus(errno, "raise the limit of open descriptors", "");
+  }
+  return OkStatus();
+}
+
+Status CheckFreeDescriptors(std::size_t count) {
+  std::vector<UniqueFd> taken;
+  for (taken.reserve(count); taken.size() < count;) {
+    taken.emplace_back(taken.empty() ? ::eventfd(0, EFD_CLOEXEC)
+                                     : ::fcntl(taken.front().get(), F_DUPFD_CLOEXEC, 0));
+    if (taken.back().valid()) continue;
+    return ErrnoStatus(errno, "open " + std::to_string(count) + " descriptors more", "");
   }
   return OkStatus();
 }

@@ -39,6 +39,10 @@ Status OnEachFork(ForkFunction before, ForkFunction in_parent, ForkFunction in_c
 // limit allows; never lowers it.
 Status RaiseDescriptorLimit(std::uint64_t wanted);
 
+// ResourceExhausted unless so many more descriptors can be open at this moment. It looks by taking
+// them for that moment, so it cannot know what other threads take afterwards.
+Status CheckFreeDescriptors(std::size_t count);
+
 // Standard error goes to a terminal, so that lines on it may be written over.
 bool ErrorIsTerminal();
 // One write to standard error, if it takes TEXT at once: it waits for nobody who does not read.

@@ -1,14 +1,17 @@
 #include "os/process.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/testing.h"
@@ -35,6 +38,24 @@ TEST(Process, FindsGroupsByNameAndNumber) {
   EXPECT_EQ(*FindUser("root"), 0u);
   EXPECT_EQ(*FindUser("1234"), 1234u);
   EXPECT_CODE(FindUser("no-such-user"), kNotFound);
+}
+
+TEST(Process, CountsFreeDescriptors) {
+  ASSERT_OK(CheckFreeDescriptors(0));
+  const UniqueFd lowest(::dup(STDERR_FILENO));
+  int last = lowest.get();  // what is open may have gaps below it
+  for (int fd = lowest.get(); fd < lowest.get() + 256; ++fd) {
+    if (::fcntl(fd, F_GETFD) >= 0) last = fd;
+  }
+  std::vector<UniqueFd> gaps;
+  for (gaps.emplace_back(::dup(STDERR_FILENO)); gaps.back().get() < last;) {
+    gaps.emplace_back(::dup(STDERR_FILENO));
+  }
+  const int next = std::max(last, gaps.back().get()) + 1;
+  const DescriptorLimit ten(static_cast<rlim_t>(next) + 10);
+  EXPECT_OK(CheckFreeDescriptors(10));
+  EXPECT_CODE(CheckFreeDescriptors(11), kResourceExhausted);
+  EXPECT_OK(CheckFreeDescriptors(10)) << "none was kept";
 }
 
 TEST(Process, DrawsRandomBytes) {

@@ -83,7 +83,8 @@ Status EndpointKeeper::Take(const compat::RmOpenReply& reply) {
     case compat::RmStatus::kInUse: return AlreadyExists(reply.message);
     case compat::RmStatus::kNoEntry: return NotFound(reply.message);
     case compat::RmStatus::kAccess: return PermissionDenied(reply.message);
-    case compat::RmStatus::kNoMemory: return ResourceExhausted(reply.message);
+    case compat::RmStatus::kNoMemory:
+    case compat::RmStatus::kNoDescriptors: return ResourceExhausted(reply.message);
     default: return InvalidArgument(reply.message);
   }
   open_ = true;

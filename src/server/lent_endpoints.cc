@@ -16,6 +16,15 @@ RmOpenReply Refused(RmStatus status, std::string why) {
   return {.status = status, .address = {}, .message = std::move(why)};
 }
 
+// Of an endpoint that cannot be made.
+RmStatus StatusOf(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kAlreadyExists: return RmStatus::kInUse;
+    case StatusCode::kResourceExhausted: return RmStatus::kNoDescriptors;
+    default: return RmStatus::kInvalid;
+  }
+}
+
 }  // namespace
 
 RmOpenReply LentEndpoints::Open(const net::compat::RmCaller& caller,
@@ -43,9 +52,7 @@ RmOpenReply LentEndpoints::Open(const net::compat::RmCaller& caller,
   auto socket =
       net::compat::MetadataEndpoint::Create(wiring_.loop, endpoint.server.get(), request.address);
   if (!socket.ok()) {
-    const bool taken = socket.status().code() == StatusCode::kAlreadyExists;
-    return Refused(taken ? RmStatus::kInUse : RmStatus::kInvalid,
-                   std::string(socket.status().message()));
+    return Refused(StatusOf(socket.status()), std::string(socket.status().message()));
   }
   endpoint.socket = std::move(*socket);
   // Nobody is answered before this step ends.

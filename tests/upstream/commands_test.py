@@ -17,37 +17,14 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 from server import ended  # noqa: E402
-from upstream import resource_manager  # noqa: E402
+from upstream.endpoint import OPEN_REQ, OPEN_RESP, open_reply, open_request  # noqa: E402
 from upstream.instance import Instance  # noqa: E402
 from upstream.metadata import MetadataClient  # noqa: E402
-from upstream.resource_manager import (  # noqa: E402
-    HEADER, ErrorReply, connect, encode, pack_client_id)
+from upstream.resource_manager import HEADER, ErrorReply, connect, encode  # noqa: E402
 
 MARU = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "build/maru").resolve()
 REGION = 4 << 20
-OPEN_REQ, OPEN_RESP = 0x4D01, 0x4D02
 ENOENT, EINVAL, EADDRINUSE = -2, -22, -98
-
-
-def open_request(address, client_id="host-a:1", paths=()):
-    """Of our own (docs/formats/upstream_resource_manager.md)."""
-    return encode(OPEN_REQ, pack_client_id(client_id) + pack_client_id(address)
-                  + struct.pack("<I", len(paths))
-                  + b"".join(struct.pack("<I", len(path)) + path.encode() for path in paths))
-
-
-def open_reply(client):
-    """(status, address, message), or the ErrorReply."""
-    kind, length = HEADER.unpack(client._exactly(HEADER.size))[2:]
-    data = client._exactly(length)
-    if kind != OPEN_RESP:
-        return resource_manager.decode(kind, data)
-    (status,), at, texts = struct.unpack_from("<i", data), 4, []
-    for _ in range(2):
-        (size,) = struct.unpack_from("<H", data, at)
-        texts.append(data[at + 2 : at + 2 + size].decode())
-        at += 2 + size
-    return (status, *texts)
 
 
 class Program:

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "os/errno_status.h"
+#include "os/process.h"
 #include "os/tcp_socket.h"
 #include "wire/compat/metadata_codec.h"
 
@@ -101,6 +102,7 @@ Status MetadataEndpoint::Open(std::string_view address) {
   }
   MARU_ASSIGN_OR_RETURN(const os::TcpAddress tcp,
                         os::TcpAddress::Parse(address.substr(kScheme.size())));
+  MARU_RETURN_IF_ERROR(os::CheckFreeDescriptors(kFreeDescriptorsMin));
   context_ = zmq_ctx_new();
   if (context_ == nullptr) return ZmqStatus("make", "a ZeroMQ context");
   socket_ = zmq_socket(context_, ZMQ_ROUTER);

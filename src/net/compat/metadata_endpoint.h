@@ -47,6 +47,10 @@ class MetadataEndpoint {
   static constexpr size_t kEnvelopePartsMax = 8;
   static constexpr size_t kEnvelopePartBytesMax = 255;
 
+  // Free ones without which no endpoint is made: ZeroMQ ends the process where it gets none. An
+  // endpoint takes less than a third; the rest is for what other threads take meanwhile.
+  static constexpr size_t kFreeDescriptorsMin = 64;
+
   struct Counters {
     uint64_t answered = 0;         // handed to ZeroMQ
     uint64_t malformed = 0;        // of those received

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 #include <zmq.h>
 
 #include <string>
@@ -12,6 +13,7 @@
 #include "base/mutex.h"
 #include "base/testing.h"
 #include "net/compat/test_loop.h"
+#include "os/test_host.h"
 #include "os/unique_fd.h"
 #include "wire/compat/metadata_codec.h"
 #include "wire/compat/test_upstream.h"
@@ -257,6 +259,20 @@ TEST_F(MetadataEndpointTest, ForgetsPeersThatAreGone) {
   for (int i = 0; i < 1100; ++i) ExpectServed();
   EXPECT_EQ(StopAndCount().answered, 1100u);
   EXPECT_LT(endpoint_->peers(), 1024u);
+}
+
+TEST(MetadataEndpoint, WithoutDescriptorsLeftNoneIsMade) {
+  TestLoop loop;
+  TestService service;
+  const auto create = [&] {
+    return MetadataEndpoint::Create(loop.get(), &service, "tcp://127.0.0.1:0").status();
+  };
+  const os::UniqueFd next(::dup(STDERR_FILENO));
+  for (size_t free = 0; free < MetadataEndpoint::kFreeDescriptorsMin; ++free) {
+    const os::DescriptorLimit few(static_cast<rlim_t>(next.get()) + 1 + free);
+    EXPECT_CODE(create(), kResourceExhausted) << free;
+  }
+  EXPECT_OK(create());
 }
 
 TEST(MetadataEndpoint, RefusesAddresses) {

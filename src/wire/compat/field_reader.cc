@@ -4,6 +4,7 @@
 #include <array>
 #include <type_traits>
 
+#include "base/utf8.h"
 #include "layout/text.h"
 
 namespace maru::wire::compat {
@@ -20,9 +21,9 @@ std::array<Field, 4> FieldsOf(RegisterEntry& entry) {
 }
 
 std::array<Field, 5> FieldsOf(StatsEntry& entry) {
-  return {{{"client_id", &entry.client_id, kNameBytesMax},
-           {"op_type", &entry.op_type, kWordBytesMax},
-           {"result", &entry.result, kWordBytesMax, Need::kOptional},
+  return {{NameField("client_id", &entry.client_id),
+           WordField("op_type", &entry.op_type),
+           WordField("result", &entry.result, Need::kOptional),
            {"size", &entry.size_bytes, 0, Need::kOptional},
            {"latency_us", &entry.latency_us, 0, Need::kOptional}}};
 }
@@ -141,6 +142,9 @@ bool FieldReader::Store(const Field& field, const MsgpackItem& item, std::string
   if (item.kind != MsgpackKind::kText) return FailItem(field, item, "a text");
   if (item.text.size() > field.max) {
     return Fail(field.name, Concat("has ", item.text.size(), " bytes, at most ", field.max));
+  }
+  if (field.letters == Letters::kUtf8 && !IsUtf8(item.text)) {
+    return Fail(field.name, Concat("is a text of ", item.text.size(), " bytes that is no UTF-8"));
   }
   *to = item.text;
   return true;

@@ -17,6 +17,8 @@
 namespace maru::wire::compat {
 
 enum class Need : uint8_t { kRequired, kOptional };
+// Names are told to others, in texts that their readers may be strict about.
+enum class Letters : uint8_t { kAnyBytes, kUtf8 };
 
 struct Field {
   using Target = std::variant<uint64_t*, double*, bool*, std::string_view*, std::string*,
@@ -26,8 +28,17 @@ struct Field {
   Target to;
   uint64_t max = 0;  // bytes of a text, items of a list
   Need need = Need::kRequired;
+  Letters letters = Letters::kAnyBytes;  // of a text
   bool seen = false;
 };
+
+// Of an id or a version, and of what is chosen from a few words.
+inline Field NameField(std::string_view name, Field::Target to, Need need = Need::kRequired) {
+  return {name, to, kNameBytesMax, need, Letters::kUtf8};
+}
+inline Field WordField(std::string_view name, Field::Target to, Need need = Need::kRequired) {
+  return {name, to, kWordBytesMax, need, Letters::kUtf8};
+}
 
 class FieldReader {
  public:

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/bytes.h"
 #include "base/testing.h"
 #include "wire/compat/metadata_codec.h"
 #include "wire/compat/test_upstream.h"
@@ -57,6 +58,16 @@ TEST(HandshakeReply, WhatTheServerEncodesIsReadBack) {
   ASSERT_TRUE(reply.local_road.has_value());
   EXPECT_EQ(*reply.local_road, kRoad);
   EXPECT_EQ(reply.error, "");
+}
+
+TEST(HandshakeReply, APathThatIsNoUtf8IsToldAsItIs) {
+  LocalRoad road = kRoad;
+  road.socket_path = "/run/\xFF/maru.sock";
+  const Bytes message =
+      EncodeMetadataReply({kHandshake, 0, kSequence}, HandshakeReply{"", "", {}, 7, road, ""});
+  EXPECT_EQ(Decoded(message).local_road, road);
+  // In bin, which readers of text that are strict take as well.
+  EXPECT_NE(std::string(AsText(message)).find("socket\xC5"), std::string::npos);
 }
 
 TEST(HandshakeReply, AnotherServersHasNoRoad) {

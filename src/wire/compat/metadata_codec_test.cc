@@ -219,6 +219,49 @@ TEST(MetadataDecode, RefusesWhatIsBeyondItsLimit) {
             "message type 0xf0: maps and arrays lie more than 32 deep in each other");
 }
 
+TEST(MetadataDecode, RefusesNamesThatAreNoUtf8AndTakesSuchKeys) {
+  const std::string wrong = "a\xFF";
+  const auto refusal = [&](uint8_t type, std::string_view field) {
+    Bytes payload;
+    MsgpackWriter out(&payload);
+    out.Map(3);
+    for (const std::string_view name : {"instance_id", "size", "region_id"}) {
+      out.Text(name);
+      name == "instance_id" ? out.Text("a") : out.Number(1);
+    }
+    payload[0] = std::byte{0x84};
+    out.Text(field);
+    out.Text(wrong);
+    return Refusal(type, payload);
+  };
+  const auto expected = [](std::string_view type, std::string_view field) {
+    return "message type " + std::string(type) + ": " + std::string(field) +
+           " is a text of 2 bytes that is no UTF-8";
+  };
+  for (const std::string_view field : {"instance_id", "lease_id"}) {
+    EXPECT_EQ(refusal(0x01, field), expected("0x01", field));
+    EXPECT_EQ(refusal(0xF1, field), expected("0xf1", field));
+  }
+  EXPECT_EQ(refusal(0x03, "instance_id"), expected("0x03", "instance_id"));
+  EXPECT_EQ(refusal(0x04, "exclude_instance_id"), expected("0x04", "exclude_instance_id"));
+  EXPECT_EQ(refusal(0xFE, "client_version"), expected("0xfe", "client_version"));
+  EXPECT_EQ(refusal(0xFE, "instance_id"), expected("0xfe", "instance_id"));
+  for (const std::string_view field : {"client_id", "op_type", "result"}) {
+    Bytes payload;
+    MsgpackWriter out(&payload);
+    out.Map(1);
+    out.Text("entries");
+    out.Array(1);
+    out.Map(3);
+    for (const std::string_view name : {"client_id", "op_type", "result"}) {
+      out.Text(name);
+      out.Text(name == field ? wrong : "\xC3\xA9");
+    }
+    EXPECT_EQ(Refusal(0xF2, payload), expected("0xf2", "entries[0]." + std::string(field)));
+  }
+  EXPECT_EQ(Refusal(kExists, KeyPayload(wrong)), "");
+}
+
 TEST(MetadataDecode, NamesThePlaceInABatch) {
   Bytes payload;
   MsgpackWriter out(&payload);
@@ -297,6 +340,23 @@ TEST(MetadataEncode, TellsStatisticsAndUsage) {
   const Bytes beat = EncodeMetadataReply({0xF1, 0, 1}, HeartbeatReply{30, false});
   EXPECT_EQ(PayloadOf(beat).At("lease_ttl").item.real, 30);
   EXPECT_FALSE(PayloadOf(beat).Bool("lease_expired"));
+}
+
+TEST(MetadataEncode, TellsTextsThatAreNoUtf8InUtf8) {
+  const std::string wrong = "a\xFF", told = "a\xEF\xBF\xBD";
+  StatsReply stats;
+  stats.clients = {{wrong, {{wrong, 1, 2, 3, {{wrong, 1}}}}}};
+  const Bytes message = EncodeMetadataReply({0xF0, 0, 1}, stats);
+  const Tree tree = PayloadOf(message);
+  const Tree& counters = tree.At("stats_manager").At("clients").At(told).At("operations").At(told);
+  EXPECT_EQ(counters.At("results").Number(told), 1u);
+  const UsageReply usage{{{wrong, 1, 2, 3, {{wrong, 2}}}}, {10, 5}};
+  const Bytes usage_message = EncodeMetadataReply({0xF3, 0, 1}, usage);
+  const Tree instance = PayloadOf(usage_message).At("instances").items.at(0);
+  EXPECT_EQ(instance.Text("instance_id"), told);
+  EXPECT_EQ(instance.At("devices").Number(told), 2u);
+  const Bytes error = EncodeMetadataReply({0x10, 0, 1}, ErrorReply{wrong});
+  EXPECT_EQ(PayloadOf(error).Text("error"), told);
 }
 
 TEST(MetadataEncode, AnswersEachTypeWithItsOwnReplyOnly) {

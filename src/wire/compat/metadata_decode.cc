@@ -26,32 +26,30 @@ Status Read(Payload payload, std::array<Field, N> fields) {
 }
 
 Status Decode(Payload payload, AllocRequest& request) {
-  return Read<3>(payload, {{{"instance_id", &request.instance_id, kNameBytesMax},
+  return Read<3>(payload, {{NameField("instance_id", &request.instance_id),
                             {"size", &request.size_bytes},
-                            {"lease_id", &request.lease_id, kNameBytesMax, Need::kOptional}}});
+                            NameField("lease_id", &request.lease_id, Need::kOptional)}});
 }
 
 Status Decode(Payload payload, ReturnAllocRequest& request) {
-  return Read<2>(payload, {{{"instance_id", &request.instance_id, kNameBytesMax},
+  return Read<2>(payload, {{NameField("instance_id", &request.instance_id),
                             {"region_id", &request.region_id}}});
 }
 
 Status Decode(Payload payload, ListAllocationsRequest& request) {
   return Read<1>(
-      payload,
-      {{{"exclude_instance_id", &request.exclude_instance_id, kNameBytesMax, Need::kOptional}}});
+      payload, {{NameField("exclude_instance_id", &request.exclude_instance_id, Need::kOptional)}});
 }
 
 Status Decode(Payload payload, HeartbeatRequest& request) {
-  return Read<3>(payload, {{{"instance_id", &request.instance_id, kNameBytesMax, Need::kOptional},
-                            {"lease_id", &request.lease_id, kNameBytesMax, Need::kOptional},
+  return Read<3>(payload, {{NameField("instance_id", &request.instance_id, Need::kOptional),
+                            NameField("lease_id", &request.lease_id, Need::kOptional),
                             {"lease_release", &request.lease_release, 0, Need::kOptional}}});
 }
 
 Status Decode(Payload payload, HandshakeRequest& request) {
-  return Read<2>(payload,
-                 {{{"client_version", &request.client_version, kNameBytesMax, Need::kOptional},
-                   {"instance_id", &request.instance_id, kNameBytesMax, Need::kOptional}}});
+  return Read<2>(payload, {{NameField("client_version", &request.client_version, Need::kOptional),
+                            NameField("instance_id", &request.instance_id, Need::kOptional)}});
 }
 
 Status Decode(Payload payload, ReportStatsRequest& request) {

@@ -1,4 +1,5 @@
 #include "base/check.h"
+#include "base/utf8.h"
 #include "wire/compat/metadata_codec.h"
 #include "wire/compat/msgpack_writer.h"
 
@@ -15,9 +16,15 @@ void PutBool(MsgpackWriter& out, std::string_view name, bool value) {
   out.Bool(value);
 }
 
+// A name or a text of somebody else's. Clients that ask are never to fail at it: what is refused
+// now may lie in a pool, and the path of a pool is anything.
+void ShowText(MsgpackWriter& out, std::string_view text) {
+  out.Text(IsUtf8(text) ? text : ReplaceNonUtf8(text));
+}
+
 void PutText(MsgpackWriter& out, std::string_view name, std::string_view value) {
   out.Text(name);
-  out.Text(value);
+  ShowText(out, value);
 }
 
 // An optional text is one more pair when it is not empty.
@@ -107,7 +114,7 @@ void Encode(MsgpackWriter& out, const BatchRegisterReply& reply) {
 }
 
 void PutCounters(MsgpackWriter& out, const OperationCounters& counters) {
-  out.Text(counters.operation);
+  ShowText(out, counters.operation);
   out.Map(4);
   Put(out, "count", counters.count);
   Put(out, "total_size", counters.size_bytes);
@@ -115,7 +122,10 @@ void PutCounters(MsgpackWriter& out, const OperationCounters& counters) {
   out.Real(counters.latency_us);
   out.Text("results");
   out.Map(static_cast<uint32_t>(counters.results.size()));
-  for (const auto& [result, count] : counters.results) Put(out, result, count);
+  for (const auto& [result, count] : counters.results) {
+    ShowText(out, result);
+    out.Number(count);
+  }
 }
 
 void Encode(MsgpackWriter& out, const StatsReply& reply) {
@@ -134,7 +144,7 @@ void Encode(MsgpackWriter& out, const StatsReply& reply) {
   out.Text("clients");
   out.Map(static_cast<uint32_t>(reply.clients.size()));
   for (const ClientCounters& client : reply.clients) {
-    out.Text(client.client_id);
+    ShowText(out, client.client_id);
     out.Map(1);
     out.Text("operations");
     out.Map(static_cast<uint32_t>(client.operations.size()));
@@ -169,18 +179,27 @@ void Encode(MsgpackWriter& out, const UsageReply& reply) {
     if (usage.devices.empty()) continue;
     out.Text("devices");
     out.Map(static_cast<uint32_t>(usage.devices.size()));
-    for (const auto& [path, bytes] : usage.devices) Put(out, path, bytes);
+    for (const auto& [path, bytes] : usage.devices) {
+      ShowText(out, path);
+      out.Number(bytes);
+    }
   }
   Put(out, "pool_total", reply.pool.total_bytes);
   Put(out, "pool_free", reply.pool.free_bytes);
 }
 
+// What the receiver uses as it is, also where it is no text.
+void PutBytes(MsgpackWriter& out, std::string_view name, std::string_view value) {
+  out.Text(name);
+  out.TextOrBin(value);
+}
+
 void PutLocalRoad(MsgpackWriter& out, const LocalRoad& road) {
   out.Text("maru");
   out.Map(5);
-  PutText(out, "socket", road.socket_path);
-  PutText(out, "abstract_name", road.abstract_name);
-  PutText(out, "host", road.host);
+  PutBytes(out, "socket", road.socket_path);
+  PutBytes(out, "abstract_name", road.abstract_name);
+  PutBytes(out, "host", road.host);
   PutText(out, "pool", road.pool);
   PutText(out, "namespace", road.name_space);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/utf8.h"
 
 namespace maru::wire::compat {
 
@@ -36,11 +37,21 @@ class MsgpackWriter {
     } else {
       Head(text.size(), 0xa0, 31, 0xda);
     }
-    const auto bytes = AsBytes(text);
-    out_->insert(out_->end(), bytes.begin(), bytes.end());
+    Bytes(text);
+  }
+  // Of unknown bytes: what is no UTF-8 is written as bin, which strict readers take as well.
+  // REQUIRES: at most 65,535 bytes.
+  void TextOrBin(std::string_view text) {
+    if (IsUtf8(text)) return Text(text);
+    Tagged(0xc5, static_cast<uint16_t>(text.size()));
+    Bytes(text);
   }
 
  private:
+  void Bytes(std::string_view text) {
+    const auto bytes = AsBytes(text);
+    out_->insert(out_->end(), bytes.begin(), bytes.end());
+  }
   void Byte(uint8_t value) { out_->push_back(static_cast<std::byte>(value)); }
   template <typename T>
   void Tagged(uint8_t tag, T value) {

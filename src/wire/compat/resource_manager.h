@@ -46,6 +46,7 @@ enum class RmStatus : int32_t {
   kAccess = -13,
   kNoDevice = -19,
   kInvalid = -22,
+  kNoDescriptors = -24,
   kInUse = -98,
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "base/utf8.h"
 #include "wire/compat/metadata_codec.h"
 #include "wire/compat/resource_manager_codec.h"
 #include "wire/compat/test_upstream.h"
@@ -164,8 +165,9 @@ TEST(UpstreamRoundTrip, Keys) {
 
 TEST(UpstreamRoundTrip, Alloc) {
   EXPECT_TRUE(rc::check("allocations", [] {
-    const auto id = *rc::gen::arbitrary<std::string>();
-    const AllocRequest expected{id, *AnyNumber(), *rc::gen::arbitrary<std::string>()};
+    const std::string id = ReplaceNonUtf8(*rc::gen::arbitrary<std::string>());
+    const std::string lease = ReplaceNonUtf8(*rc::gen::arbitrary<std::string>());
+    const AllocRequest expected{id, *AnyNumber(), lease};
     Bytes payload;
     PutMap(payload, {TextField("instance_id", id), NumberField("size", expected.size_bytes),
                      TextField("lease_id", expected.lease_id)});
