@@ -237,6 +237,8 @@ Result<RecordNumber> Writer::RegisterExtent(const KeyRef& key, const ExtentBirth
   return given;
 }
 
+bool Writer::ExtentRecordFree() const { return !impl_->runs.free().empty(); }
+
 void Writer::FreeExtent(RecordNumber record) {
   PageRecord& page = impl_->Page(record);
   const StateWord word = impl_->Expect(record, page, PageState::kCondemned);

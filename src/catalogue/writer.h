@@ -122,6 +122,9 @@ class Writer {
   // REQUIRES: Lookup(key) found nothing; the extent lies in that region and overlaps no other that
   // is LIVE.
   Result<RecordNumber> RegisterExtent(const KeyRef& key, const ExtentBirth& birth);
+  // A number for an extent's record is free without more room: what was refused before lacked room
+  // for text or index.
+  bool ExtentRecordFree() const;
   // CONDEMNED -> ABSENT; the number is free again. At the last generation WORN, and it is not.
   // REQUIRES: as Free; the record is an extent's.
   void FreeExtent(RecordNumber record);

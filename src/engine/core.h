@@ -62,6 +62,18 @@ struct Core {
 
   uint64_t NowUnix() const { return started_unix_ns + (now_ns - started_ns); }
 
+  // The bytes of that page were told to a reader that holds no lease, for longer than now.
+  bool OnHold(const Stock& stock, RecordNumber record) const {
+    // Relaxed: this process wrote it.
+    return stock.pool().view().Record(record)->hold_until_unix_ns.load(std::memory_order_relaxed) >
+           NowUnix();
+  }
+  // Pins that came over a wire that names no client.
+  static bool GloballyPinned(const Stock& stock, RecordNumber record) {
+    // Relaxed: this process wrote it.
+    return stock.pool().view().Record(record)->global_pins.load(std::memory_order_relaxed) != 0;
+  }
+
   struct Hit {
     Stock* stock = nullptr;
     RecordNumber record{0};

@@ -114,7 +114,7 @@ class Engine {
     enum class Rest : uint8_t {
       kNone,   // the namespace has bytes_max at most
       kLater,  // there is more to do: it is to be called again
-      kHeld,   // what is left is pinned or leased, or eviction is off
+      kHeld,   // what is left is pinned, leased or on hold, or eviction is off
     };
     uint64_t bytes_left = 0;
     Rest rest = Rest::kNone;

@@ -90,11 +90,19 @@ void Evictor::Collect(const Scope& scope, uint64_t bytes_wanted, const LeasedPag
   // A sixteenth of a small stock: a full batch would empty it.
   const uint64_t keys_gently = std::max<uint64_t>(1, scope.LivePages(*core_) / 16);
   uint64_t bytes = 0;
+  uint32_t passed = 0;
   std::vector<Victims::Victim> spared;
   Victims::Victim victim;
   while (batch->size() < core_->options.evict_batch && victims.Next(&victim)) {
     if (leased != nullptr && leased->Contains(*victim.stock, victim.record)) {
       if (spared.size() < kSparedMax) spared.push_back(victim);
+      continue;
+    }
+    // Its record tells, without a scan. The page would be condemned and give no room.
+    if (core_->OnHold(*victim.stock, victim.record) ||
+        Core::GloballyPinned(*victim.stock, victim.record)) {
+      if (spared.size() < kSparedMax) spared.push_back(victim);
+      if (++passed == kPassedMax) break;
       continue;
     }
     batch->push_back({victim.stock, victim.record, Target::Fate::kSpared});

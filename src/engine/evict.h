@@ -1,5 +1,5 @@
 // Which keys go when room is needed: the least recently used of a page size, of a client or of a
-// pool that are neither pinned nor leased, a batch at a time.
+// pool that are neither pinned, leased nor on hold for a reader without leases, a batch at a time.
 #pragma once
 
 #include <cstdint>
@@ -74,6 +74,9 @@ class Evictor {
  public:
   // Spared keys that one walk moves to the front.
   static constexpr uint32_t kSparedMax = 64 * 1024;
+  // Keys on hold, or pinned over a wire that names nobody, that one walk passes by: it moves them
+  // to the front and the next walk begins behind them.
+  static constexpr uint32_t kPassedMax = 16 * 1024;
 
   // Of one step of TrimNamespace: keys looked at, and keys retired.
   static constexpr uint64_t kTrimLooksMax = 8 * 1024;

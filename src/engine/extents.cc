@@ -12,6 +12,7 @@ namespace maru::engine {
 namespace {
 
 constexpr uint64_t kRefusalLogPauseNs = 1'000'000'000;
+constexpr uint64_t kEvictionPauseNs = 1'000'000'000;
 
 const layout::PageRecord& RecordOf(const Core::Hit& hit) {
   return *hit.stock->pool().view().Record(hit.record);
@@ -62,36 +63,69 @@ Extents::Outcome Extents::Register(const catalogue::Namespace& name_space,
   const Status valid = catalogue::CheckKey(entry.key);
   if (!valid.ok()) return Refuse(entry, valid.message());
   const catalogue::KeyRef key = catalogue::MakeKeyRef(name_space, entry.key);
+  std::string wrong;
+  const Lending::Lent lent = PlaceOf(entry, &wrong);
   Core::Hit there;
-  if (core_->Find(key, &there)) {
-    Use(there);
-    return Outcome::kPresent;
+  bool found = core_->Find(key, &there);
+  if (found) Use(there);
+  // Whoever names a place of its own has written there by now, also when the key is in already.
+  if (lent.region != nullptr) {
+    Overwrite(lent, entry, there);
+    if (found) found = core_->Find(key, &there);  // it may have been one of them
   }
-  const Lending::Lent lent = lending_->Find(entry.region_id);
-  if (lent.region == nullptr) return Refuse(entry, "there is no client-cut region of that id");
-  if (!lent.region->owned()) return Refuse(entry, "the region has no owner any more");
-  const uint64_t bytes = lent.region->cut.length_bytes;
-  if (entry.length_bytes == 0) return Refuse(entry, "it is empty");
-  if (entry.offset_bytes >= bytes || entry.length_bytes > bytes - entry.offset_bytes) {
-    return Refuse(entry, "the region has " + std::to_string(bytes) + " bytes");
-  }
-  Overwrite(lent, entry.offset_bytes, entry.offset_bytes + entry.length_bytes);
+  if (found) return Outcome::kPresent;
+  if (lent.region == nullptr) return Refuse(entry, wrong);
 
   const catalogue::Writer::ExtentBirth birth{lent.region->cut.slot, entry.offset_bytes,
                                              entry.length_bytes, ++core_->use_tick};
-  Result<RecordNumber> record = lent.stock->RegisterExtent(*lent.region, key, birth);
-  if (!record.ok() && evictor_->Evict({.pool = lent.stock}, 0) > 0) {
-    record = lent.stock->RegisterExtent(*lent.region, key, birth);
-  }
+  const Result<RecordNumber> record = RegisterWithRoom(lent, key, birth);
   if (!record.ok()) return Refuse(entry, record.status().message());
   ++core_->counters.extents_registered;
   return Outcome::kNew;
 }
 
-void Extents::Overwrite(const Lending::Lent& lent, uint64_t begin, uint64_t end) {
+Lending::Lent Extents::PlaceOf(const wire::compat::RegisterEntry& entry, std::string* why) const {
+  const Lending::Lent lent = lending_->Find(entry.region_id);
+  if (lent.region == nullptr) {
+    *why = "there is no client-cut region of that id";
+    return {};
+  }
+  const uint64_t bytes = lent.region->cut.length_bytes;
+  if (!lent.region->owned()) {
+    *why = "the region has no owner any more";
+  } else if (entry.length_bytes == 0) {
+    *why = "it is empty";
+  } else if (entry.offset_bytes >= bytes || entry.length_bytes > bytes - entry.offset_bytes) {
+    *why = "the region has " + std::to_string(bytes) + " bytes";
+  }
+  return why->empty() ? lent : Lending::Lent{};
+}
+
+Result<RecordNumber> Extents::RegisterWithRoom(const Lending::Lent& lent,
+                                               const catalogue::KeyRef& key,
+                                               const catalogue::Writer::ExtentBirth& birth) {
+  Result<RecordNumber> record = lent.stock->RegisterExtent(*lent.region, key, birth);
+  // Pages that go give text and index entries back, but no number of a record: those of their
+  // region stay with it.
+  if (record.ok() || !lent.stock->writer().ExtentRecordFree()) return record;
+  if (core_->now_ns < no_eviction_before_ns_) return record;
+  if (evictor_->Evict({.pool = lent.stock}, 0) == 0) return record;
+  record = lent.stock->RegisterExtent(*lent.region, key, birth);
+  // A client goes on with register upon register: not each of them may take a batch for nothing.
+  if (!record.ok()) no_eviction_before_ns_ = core_->now_ns + kEvictionPauseNs;
+  return record;
+}
+
+void Extents::Overwrite(const Lending::Lent& lent, const wire::compat::RegisterEntry& entry,
+                        const Core::Hit& kept) {
+  const uint64_t begin = entry.offset_bytes;
   std::vector<Target> targets;
   for (const RecordNumber record :
-       lent.stock->client_regions().Overlapping(*lent.region, begin, end)) {
+       lent.stock->client_regions().Overlapping(*lent.region, begin, begin + entry.length_bytes)) {
+    const layout::PageRecord* const fields = lent.stock->pool().view().Record(record);
+    // Relaxed: this process wrote it.
+    const uint64_t from = fields->extent_offset_bytes.load(std::memory_order_relaxed);
+    if (kept.stock == lent.stock && kept.record == record && from == begin) continue;
     targets.push_back({lent.stock, record, Target::Fate::kSpared});
   }
   if (targets.empty()) return;

@@ -27,8 +27,9 @@ class Extents {
 
   enum class Outcome : uint8_t { kNew, kPresent, kRefused };
   // Refused: no client-cut region with an owner has the id, the extent does not lie in it or is
-  // empty, or there is no room for the record. Extents that it overlaps lose their keys: their
-  // bytes are gone.
+  // empty, or there is no room for the record. Extents that it overlaps lose their keys, also when
+  // its own key is there already: their bytes are gone. The key's own extent stays if it begins
+  // there, else it is one of them.
   Outcome Register(const catalogue::Namespace& name_space,
                    const wire::compat::RegisterEntry& entry);
 
@@ -47,7 +48,15 @@ class Extents {
  private:
   bool Find(const catalogue::Namespace& name_space, std::string_view key, Core::Hit* hit) const;
   Outcome Refuse(const wire::compat::RegisterEntry& entry, std::string_view why);
-  void Overwrite(const Lending::Lent& lent, uint64_t begin, uint64_t end);
+  // Where the extent lies; else *why says what is wrong with it.
+  Lending::Lent PlaceOf(const wire::compat::RegisterEntry& entry, std::string* why) const;
+  // Condemns the keys whose bytes the extent has overwritten, but for one that begins where it does
+  // and is `kept`.
+  void Overwrite(const Lending::Lent& lent, const wire::compat::RegisterEntry& entry,
+                 const Core::Hit& kept);
+  // Keys go for its text or index entry, where that helps.
+  Result<RecordNumber> RegisterWithRoom(const Lending::Lent& lent, const catalogue::KeyRef& key,
+                                        const catalogue::Writer::ExtentBirth& birth);
   // It is in use: the last to be evicted, when it is a page.
   void Use(const Core::Hit& hit);
 
@@ -55,6 +64,7 @@ class Extents {
   Retirement* retirement_;
   Evictor* evictor_;
   Lending* lending_;
+  uint64_t no_eviction_before_ns_ = 0;  // the last one made no room for any key of an extent
 };
 
 }  // namespace maru::engine

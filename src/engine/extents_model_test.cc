@@ -109,17 +109,22 @@ class ExtentsModel {
     const auto region = regions_.find(key.region);
     const bool fits = key.offset + key.length <= kRegionBytes;
     const bool owned = region != regions_.end() && region->second;
+    if (owned && fits) DropOverlapped(name, key);
     const bool fresh = !keys_.contains(name) && owned && fits;
     ASSERT_EQ(a_.Register(name, key.region, key.offset, key.length), fresh);
-    if (!fresh) return;
+    if (fresh) keys_[name] = key;
+  }
+  // The room is used anew, whatever is answered: all but the key's own bytes that begin there.
+  void DropOverlapped(const std::string& name, const Key& key) {
     for (auto at = keys_.begin(); at != keys_.end();) {
       const Key& other = at->second;
-      const bool over = other.region == key.region && other.offset < key.offset + key.length &&
+      const bool same = at->first == name && other.offset == key.offset;
+      const bool over = !same && other.region == key.region &&
+                        other.offset < key.offset + key.length &&
                         key.offset < other.offset + other.length;
       overwritten_ += over ? 1 : 0;
       at = over ? keys_.erase(at) : std::next(at);
     }
-    keys_[name] = key;
   }
   void Delete() {
     const std::string name = AnyName();

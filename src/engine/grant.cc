@@ -77,12 +77,13 @@ Result<uint32_t> Granting::FitBudget(Client* client, uint64_t page_bytes, uint32
   }
   if (const uint64_t pages = room()) return static_cast<uint32_t>(std::min<uint64_t>(pages, count));
   ++core_->counters.grants_refused;
-  return ResourceExhausted(
-      "the budget of " + FormatSizeExact(budget) + " (pool_size) has no room for a page of " +
-      FormatSizeExact(page_bytes) + ": " + FormatSizeExact(client->granted_bytes) +
-      " are granted, " + FormatSizeExact(client->live_bytes) + " hold the client's " +
-      std::to_string(client->live_pages) + " keys, " +
-      (evictor_->on() ? "of which none may go (pinned or leased)" : "and eviction is off"));
+  return ResourceExhausted("the budget of " + FormatSizeExact(budget) +
+                           " (pool_size) has no room for a page of " + FormatSizeExact(page_bytes) +
+                           ": " + FormatSizeExact(client->granted_bytes) + " are granted, " +
+                           FormatSizeExact(client->live_bytes) + " hold the client's " +
+                           std::to_string(client->live_pages) + " keys, " +
+                           (evictor_->on() ? "of which none may go (pinned, leased or on hold)"
+                                           : "and eviction is off"));
 }
 
 void Granting::TakeFree(Client* client, uint64_t page_bytes, uint32_t count,
@@ -141,7 +142,8 @@ Status Granting::NothingMayGo(uint64_t page_bytes) const {
   } else if (live == 0) {
     why += "there is no key of that page size to evict";
   } else {
-    why += "of " + std::to_string(live) + " keys of that page size none may go (pinned or leased)";
+    why += "of " + std::to_string(live) +
+           " keys of that page size none may go (pinned, leased or on hold)";
   }
   return ResourceExhausted(why + "; pages of that size: " + std::to_string(pages));
 }

@@ -29,6 +29,20 @@ class MetadataTest : public testing::Test {
     EXPECT_TRUE(found.found) << key;
     return found.page;
   }
+  // The keys that are in a pool that has no room for another page of 1 MiB.
+  std::vector<std::string> Fill(TestClient& client) {
+    std::vector<std::string> keys;
+    for (int i = 0; i < 100; ++i) {  // more than there is room for
+      keys.push_back("key" + std::to_string(i));
+      client.Put(keys.back(), kMiB);
+    }
+    return Those(client, keys);
+  }
+  // Those of them that are there.
+  static std::vector<std::string> Those(TestClient& client, std::vector<std::string> keys) {
+    std::erase_if(keys, [&](const std::string& key) { return !client.Exists(key); });
+    return keys;
+  }
   uint64_t Wait(uint64_t by_ns) {
     host_.Advance(by_ns);
     return host_.Tick();
@@ -168,6 +182,28 @@ TEST_F(MetadataTest, ARegisterOverLiveExtentsDropsTheirKeys) {
   host_.Tick();
   EXPECT_EQ(host_.State(leased).state(), PageState::kAbsent);
   EXPECT_EQ(a.Usage().instances[0].used_bytes, 400u);
+}
+
+TEST_F(MetadataTest, ADuplicateRegisterDropsTheOtherKeysWhoseBytesItOverwrote) {
+  UpstreamClient a(&host_, "a"), b(&host_, "b");
+  const uint64_t of_a = a.Alloc(), of_b = b.Alloc();
+  ASSERT_TRUE(a.Register("k", of_a, 0, 4096));
+  ASSERT_TRUE(b.Register("late", of_b, 0, 4096));
+  ASSERT_TRUE(b.Register("beside", of_b, 4096, 4096));
+  // B never saw the answer for "late", took the room again and lost the race for "k".
+  EXPECT_FALSE(b.Register("k", of_b, 0, 4096));
+  EXPECT_FALSE(b.Exists("late"));
+  EXPECT_TRUE(b.Exists("beside"));
+  EXPECT_EQ(b.Lookup("k")->handle.region_id, of_a);
+  // A repeat of its own register changes nothing; one at another place over it does.
+  EXPECT_FALSE(a.Register("k", of_a, 0, 4096));
+  EXPECT_TRUE(a.Exists("k"));
+  EXPECT_TRUE(a.Register("k", of_a, 2048, 4096));
+  EXPECT_EQ(a.Lookup("k")->offset_bytes, 2048u);
+  // What is no place of the client's overwrites nothing.
+  EXPECT_FALSE(b.Register("k", of_b, 4096, 0));
+  EXPECT_FALSE(b.Register("k", of_b, 4096, ~uint64_t{0}));
+  EXPECT_TRUE(b.Exists("beside"));
 }
 
 TEST_F(MetadataTest, BothKindsOfClientsShareTheirKeys) {
@@ -320,6 +356,61 @@ TEST_F(MetadataTest, APageThatWasToldOverTheWireIsHeld) {
   ASSERT_TRUE(a.Exists("asked"));
   ASSERT_TRUE(a.Delete("asked"));
   EXPECT_EQ(host_.State(asked).state(), PageState::kFree);
+}
+
+TEST_F(MetadataTest, KeysOnHoldAreNoVictims) {
+  UpstreamClient a(&host_, "a");
+  TestClient client(&host_);
+  const std::vector<std::string> keys = Fill(client);
+  ASSERT_GT(keys.size(), 40u);
+  // All but the last three were told to a reader that holds no lease, or are pinned by one.
+  const std::vector<std::string> held(keys.begin(), keys.end() - 3);
+  for (size_t i = 0; i < held.size(); ++i) {
+    ASSERT_TRUE(i % 2 == 0 ? a.Lookup(held[i]).has_value() : a.Pin(held[i]));
+  }
+  for (int i = 0; i < 20; ++i) client.Put("new" + std::to_string(i), kMiB);
+  EXPECT_EQ(Those(client, held), held);
+  EXPECT_EQ(host_->Count(PoolIndex(0)).condemned, 0u);
+  // When all is held, the newcomer is refused and nothing goes.
+  for (int i = 0; i < 20; ++i) a.Lookup("new" + std::to_string(i));
+  for (const std::string& key : keys) a.Lookup(key);
+  const uint64_t live = host_->Count(PoolIndex(0)).live;
+  // What went last, a batch, left some pages.
+  auto refused = client.TryGrant(kMiB);
+  for (int left = 0; left < 16 && refused.ok(); ++left) refused = client.TryGrant(kMiB);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.status().message().find("on hold"), std::string_view::npos);
+  EXPECT_EQ(host_->Count(PoolIndex(0)).live, live);
+  Wait(61 * kSecondNs);
+  EXPECT_TRUE(client.TryGrant(kMiB).ok());
+}
+
+TEST_F(MetadataTest, ABudgetTakesNoKeysOnHold) {
+  UpstreamClient a(&host_, "a");
+  TestClient client(&host_, {.budget_bytes = 4 * kMiB});
+  for (int i = 0; i < 4; ++i) client.Put("key" + std::to_string(i), kMiB);
+  ASSERT_TRUE(a.Lookup("key0").has_value());
+  client.Put("more", kMiB);
+  EXPECT_TRUE(client.Exists("key0"));
+  EXPECT_FALSE(client.Exists("key1"));
+  for (const char* key : {"key0", "key2", "key3", "more"}) a.Lookup(key);
+  EXPECT_FALSE(client.TryGrant(kMiB).ok());
+  EXPECT_EQ(host_->Count(PoolIndex(0)).live, 4u);
+}
+
+TEST_F(MetadataTest, RegistersWithoutARecordTakeNoKeys) {
+  UpstreamClient a(&host_, "a");
+  TestClient client(&host_);
+  const uint64_t region = a.Alloc();
+  std::vector<std::string> keys = Fill(client);
+  uint64_t extents = 0;
+  while (a.Register("extent" + std::to_string(extents), region, extents, 1)) ++extents;
+  keys = Those(client, std::move(keys));  // some may have gone for the text of extents
+  ASSERT_FALSE(keys.empty());
+  for (uint64_t i = 0; i < 50; ++i) {
+    ASSERT_FALSE(a.Register("no" + std::to_string(i), region, extents + i, 1));
+  }
+  EXPECT_EQ(Those(client, keys), keys);
 }
 
 TEST_F(MetadataTest, ExtentsAreNeverEvictedAndTakeNoPartInBudgets) {

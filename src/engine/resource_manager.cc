@@ -146,6 +146,13 @@ RmReply ResourceManager::Remember(RmClients::Client* client, Answered answered) 
   return client->answered.front().reply;
 }
 
+void ResourceManager::ForgetAlloc(RmClients::Client* client, RegionId region) {
+  std::erase_if(client->answered, [region](const Answered& answered) {
+    const auto* const handed = std::get_if<compat::RmAllocReply>(&answered.reply);
+    return handed != nullptr && handed->handle.region_id == region.value();
+  });
+}
+
 RmReply ResourceManager::Alloc(ConnectionId connection, const compat::RmAllocRequest& request) {
   if (request.client_id.empty()) {
     return Refused(RmStatus::kInvalid, "an allocation needs its client's id");
@@ -154,9 +161,17 @@ RmReply ResourceManager::Alloc(ConnectionId connection, const compat::RmAllocReq
   const uint64_t subject = SubjectOf(request.size_bytes);
   const Answered* const before =
       Repeated(client, RmClients::Kind::kAlloc, request.request_id, subject, connection);
-  if (before != nullptr) return before->reply;
-  return Remember(&client, {RmClients::Kind::kAlloc, request.request_id, subject, connection,
-                            AllocNew(&client, request)});
+  if (before != nullptr) {
+    compat::RmAllocReply again = std::get<compat::RmAllocReply>(before->reply);
+    // Of the request itself: a region's record knows only what it was rounded up to.
+    again.requested_bytes = request.size_bytes;
+    return again;
+  }
+  const RmReply reply = AllocNew(&client, request);
+  // A refusal changed nothing: the next try may be served.
+  if (std::get<compat::RmAllocReply>(reply).status != RmStatus::kOk) return reply;
+  return Remember(&client,
+                  {RmClients::Kind::kAlloc, request.request_id, subject, connection, reply});
 }
 
 RmReply ResourceManager::AllocNew(RmClients::Client* client,
@@ -200,13 +215,16 @@ RmReply ResourceManager::Free(ConnectionId connection, const compat::RmFreeReque
   const Answered* const before =
       Repeated(client, RmClients::Kind::kFree, request.request_id, subject, connection);
   if (before != nullptr) return before->reply;
-  return Remember(&client, {RmClients::Kind::kFree, request.request_id, subject, connection,
-                            FreeNew(&client, request)});
+  const RmReply reply = FreeNew(&client, request);
+  if (!std::holds_alternative<compat::RmFreeReply>(reply)) return reply;
+  return Remember(&client,
+                  {RmClients::Kind::kFree, request.request_id, subject, connection, reply});
 }
 
 RmReply ResourceManager::FreeNew(RmClients::Client* client, const compat::RmFreeRequest& request) {
   const RegionId id(static_cast<uint32_t>(request.handle.region_id));  // genuine, so 31 bits
   if (client->regions.erase(id) > 0) {
+    ForgetAlloc(client, id);
     lending_->End(lending_->Find(id.value()));
     return compat::RmFreeReply{RmStatus::kOk};
   }

@@ -37,6 +37,8 @@ class ResourceManager {
   const Answered* Repeated(const RmClients::Client& client, RmClients::Kind kind,
                            uint64_t request_id, uint64_t subject, ConnectionId connection) const;
   static wire::compat::RmReply Remember(RmClients::Client* client, Answered answered);
+  // The region was freed: a process that comes with the same ids is a new one and gets a new one.
+  static void ForgetAlloc(RmClients::Client* client, RegionId region);
   wire::compat::RmReply Alloc(ConnectionId connection, const wire::compat::RmAllocRequest& request);
   wire::compat::RmReply AllocNew(RmClients::Client* client,
                                  const wire::compat::RmAllocRequest& request);

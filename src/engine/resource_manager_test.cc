@@ -97,7 +97,6 @@ TEST_F(ResourceManagerTest, ARepeatedRequestIsAnsweredAsTheFirstTime) {
   EXPECT_NE(second.handle, first.handle);
   EXPECT_EQ(client.Free(first.handle, 3), RmStatus::kOk);
   EXPECT_EQ(client.Free(first.handle, 3), RmStatus::kOk);
-  EXPECT_EQ(client.Alloc(kMiB, 1).handle, first.handle);  // a late one makes no new region
   EXPECT_EQ(Lent(), 2 * kMiB);
   // Another size is another request: the counting began anew.
   EXPECT_NE(client.Alloc(10 * kMiB, 2).handle, second.handle);
@@ -109,6 +108,45 @@ TEST_F(ResourceManagerTest, ARepeatedRequestIsAnsweredAsTheFirstTime) {
   RmTestClient twin(&host_, "node:1", 3);
   again.Alloc(kMiB, 7);
   EXPECT_NE(twin.Alloc(kMiB, 7).handle, again.Alloc(kMiB, 7).handle);
+}
+
+TEST_F(ResourceManagerTest, WhatWasFreedIsNotHandedOutAgainToARestartedProcess) {
+  RmTestClient client(&host_, "node:1", 1), other(&host_, "node:9", 2);
+  const auto first = client.Alloc(20 * kMiB, 1);
+  EXPECT_EQ(client.Free(first.handle, 2), RmStatus::kOk);
+  client.Disconnect();
+  const auto others = other.Alloc(20 * kMiB, 1);
+  EXPECT_EQ(others.handle.offset_bytes, first.handle.offset_bytes);
+  // The name and the counting are those of a container that was started again.
+  RmTestClient restarted(&host_, "node:1", 3);
+  const auto anew = restarted.Alloc(20 * kMiB, 1);
+  ASSERT_EQ(anew.status, RmStatus::kOk);
+  EXPECT_NE(anew.handle, first.handle);
+  EXPECT_NE(anew.handle.offset_bytes, others.handle.offset_bytes);
+  EXPECT_EQ(restarted.Access(anew.handle).offset_bytes, anew.handle.offset_bytes);
+  EXPECT_EQ(Lent(), 40 * kMiB);
+  // The same when keys keep the region that was freed.
+  UpstreamClient a(&host_, "a");
+  ASSERT_TRUE(a.Register("key", anew.handle.region_id, 0));
+  EXPECT_EQ(restarted.Free(anew.handle, 2), RmStatus::kOk);
+  restarted.Disconnect();
+  RmTestClient third(&host_, "node:1", 4);
+  EXPECT_NE(third.Alloc(20 * kMiB, 1).handle, anew.handle);
+}
+
+TEST_F(ResourceManagerTest, ARefusalIsNotRemembered) {
+  RmTestClient client(&host_, "node:1", 1), other(&host_, "node:9", 2);
+  const auto taken = other.Alloc(40 * kMiB, 1), taken_too = other.Alloc(40 * kMiB, 2);
+  EXPECT_EQ(client.Alloc(40 * kMiB, 1).status, RmStatus::kNoMemory);
+  client.Disconnect();
+  EXPECT_EQ(other.Free(taken.handle, 3), RmStatus::kOk);
+  RmTestClient restarted(&host_, "node:1", 3);
+  EXPECT_EQ(restarted.Alloc(40 * kMiB, 1).status, RmStatus::kOk);
+  // FREE of what is not the client's, repeated.
+  EXPECT_EQ(restarted.Error(compat::RmFreeRequest{taken_too.handle, "node:1", 2}),
+            RmStatus::kAccess);
+  EXPECT_EQ(other.Free(taken_too.handle, 4), RmStatus::kOk);
+  EXPECT_EQ(restarted.Free(taken_too.handle, 2), RmStatus::kOk);
 }
 
 TEST_F(ResourceManagerTest, AClientThatIsGoneForLongLosesItsRegions) {
@@ -158,6 +196,7 @@ TEST_F(ResourceManagerTest, ANewServerKnowsClientsRequestsAndTokens) {
   RmTestClient again(&host_, id, 1);
   EXPECT_EQ(again.Access(lent.handle).offset_bytes, lent.handle.offset_bytes);
   EXPECT_EQ(again.Alloc(3 * kMiB, 41).handle, lent.handle);
+  EXPECT_EQ(again.Alloc(3 * kMiB, 41).requested_bytes, 3 * kMiB);
   const auto more = again.Alloc(kMiB, 42);
   EXPECT_EQ(Lent(), 6 * kMiB);
   host_.Restart();
@@ -186,8 +225,8 @@ TEST_F(ResourceManagerTest, StatsShowEachPool) {
 
 TEST_F(ResourceManagerTest, WhatIsRememberedIsBounded) {
   RmTestClient client(&host_, "node:1", 1);
-  const auto first = client.Alloc(kMiB, 1);
-  for (uint64_t i = 2; i < 2 + RmClients::kAnsweredMax; ++i) client.Free(first.handle, i);
+  const auto first = client.Alloc(kMiB, 1), freed = client.Alloc(kMiB, 1000);
+  for (uint64_t i = 2; i < 2 + RmClients::kAnsweredMax; ++i) client.Free(freed.handle, i);
   EXPECT_NE(client.Alloc(kMiB, 1).handle, first.handle);
   for (uint64_t i = 0; i < RmClients::kClientsMax - 1; ++i) {
     RmTestClient other(&host_, "other:" + std::to_string(i), 100 + i);

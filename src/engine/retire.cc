@@ -12,19 +12,17 @@ using layout::PageState;
 
 namespace {
 
-// Pins that came over a wire that names no client.
-bool GloballyPinned(const Stock& stock, RecordNumber record) {
-  const layout::PageRecord* const page = stock.pool().view().Record(record);
-  // Relaxed: this process wrote it.
-  return page->global_pins.load(std::memory_order_relaxed) != 0;
-}
-
 enum class Kind : uint8_t { kPage, kExtent };
 
-bool Spares(Cause cause, Kind kind, bool leased, bool pinned) {
+struct Holders {
+  bool leased = false, pinned = false;
+  bool told = false;  // to a reader without leases, not long ago
+};
+
+bool Spares(Cause cause, Kind kind, const Holders& by) {
   switch (cause) {
-    case Cause::kDelete: return pinned || (leased && kind == Kind::kExtent);
-    case Cause::kEvict: return pinned || leased || kind == Kind::kExtent;
+    case Cause::kDelete: return by.pinned || (by.leased && kind == Kind::kExtent);
+    case Cause::kEvict: return by.pinned || by.leased || by.told || kind == Kind::kExtent;
     case Cause::kSecondKey:
     case Cause::kOverwrite: return false;
   }
@@ -32,12 +30,6 @@ bool Spares(Cause cause, Kind kind, bool leased, bool pinned) {
 }
 
 }  // namespace
-
-bool Retirement::OnHold(const Stock& stock, RecordNumber record) const {
-  const layout::PageRecord* const page = stock.pool().view().Record(record);
-  // Relaxed: this process wrote it.
-  return page->hold_until_unix_ns.load(std::memory_order_relaxed) > core_->NowUnix();
-}
 
 void Retirement::Retire(std::span<Target> targets, Cause cause) {
   std::vector<Target*> in_pool;
@@ -66,10 +58,11 @@ void Retirement::RetireIn(Stock* stock, std::span<Target*> targets, Cause cause)
     Target* const target = targets[i];
     bool pinned = scan.Pinned(i);
     if constexpr (kDefect == Defect::kScanForgetsPins) pinned = false;
-    pinned = pinned || GloballyPinned(*stock, target->record);
+    pinned = pinned || Core::GloballyPinned(*stock, target->record);
     const Kind kind = stock->IsExtent(target->record) ? Kind::kExtent : Kind::kPage;
     target->held = scan.Leased(i) || pinned;
-    if (Spares(cause, kind, scan.Leased(i), pinned)) {
+    const bool told = core_->OnHold(*stock, target->record);
+    if (Spares(cause, kind, {.leased = scan.Leased(i), .pinned = pinned, .told = told})) {
       stock->Revert(target->record);
       target->fate = Target::Fate::kSpared;
       continue;
@@ -92,7 +85,7 @@ void Retirement::FreeUnheld(Stock* stock, std::span<Target*> targets) {
   for (size_t i = 0; i < targets.size(); ++i) {
     bool leased = scan.Leased(i);
     if constexpr (kDefect == Defect::kFreesLeasedPages) leased = false;
-    if (leased || OnHold(*stock, targets[i]->record)) continue;
+    if (leased || core_->OnHold(*stock, targets[i]->record)) continue;
     stock->Free(targets[i]->record);
     targets[i]->fate = Target::Fate::kFreed;
   }

@@ -18,7 +18,7 @@ namespace maru::engine {
 
 enum class Cause : uint8_t {
   kDelete,     // spares what is pinned, and extents that are leased: their client reuses the room
-  kEvict,      // spares what is pinned or leased
+  kEvict,      // spares what is pinned, leased or on hold: its page would not come back
   kSecondKey,  // spares nothing: the key lives on in another pool
   kOverwrite,  // spares nothing: the bytes of the extent are gone already
 };
@@ -53,8 +53,6 @@ class Retirement {
   void RetireIn(Stock* stock, std::span<Target*> targets, Cause cause);
   void AddCondemned(Stock* stock, PageLists::Id list, std::vector<Target>* targets) const;
   void FreeUnheld(Stock* stock, std::span<Target*> targets);
-  // The bytes of a condemned page were told to a reader that holds no lease.
-  bool OnHold(const Stock& stock, RecordNumber record) const;
 
   Core* core_;
 };
