@@ -144,7 +144,8 @@ class Writer {
   // The same of a record that may be damaged: nullopt when its text lies nowhere.
   std::optional<StoredKey> ReadKey(RecordNumber record) const;
   void SetLastUse(RecordNumber record, uint64_t tick);
-  // Of a LIVE or RETIRING record; both start at 0 with each registration.
+  // Of a LIVE or RETIRING record, a hold of a CONDEMNED one as well; both start at 0 with each
+  // registration.
   void SetGlobalPins(RecordNumber record, uint64_t pins);
   void SetHoldUntil(RecordNumber record, uint64_t unix_ns);
   // A hint: starts the cache miss of a Lookup or Register that comes soon.

@@ -63,7 +63,9 @@ void Writer::SetGlobalPins(RecordNumber record, uint64_t pins) {
 
 void Writer::SetHoldUntil(RecordNumber record, uint64_t unix_ns) {
   PageRecord& page = impl_->Page(record);
-  MARU_CHECK(Keyed(Word(page))) << "record " << record << " has no key";
+  const StateWord word = Word(page);
+  MARU_CHECK(Keyed(word) || word.state() == PageState::kCondemned)
+      << "record " << record << " has and had no key";
   page.hold_until_unix_ns.store(unix_ns, std::memory_order_relaxed);
 }
 

@@ -11,14 +11,15 @@ ClientRegions::Region& ClientRegions::Add(const pool::Pool::ClientRegion& cut) {
   region->cut = cut;
   by_id_.emplace(cut.id, region.get());
   if (cut.client.road == layout::RegionRoad::kMetadata) {
-    RegionUsage::Instance* const usage = &usage_->instances[cut.client.instance_id];
+    RegionUsage* const all = &(*usages_)[cut.client.endpoint];
+    RegionUsage::Instance* const usage = &all->instances[cut.client.instance_id];
     region->usage = usage;
     ++usage->regions;
     usage->allocated_bytes += cut.length_bytes;
     usage->devices[pool_->name()] += cut.length_bytes;
-    ++usage_->regions;
-    usage_->allocated_bytes += cut.length_bytes;
-    if (region->owned() && usage->owned_regions++ == 0) ++usage_->active_instances;
+    ++all->regions;
+    all->allocated_bytes += cut.length_bytes;
+    if (region->owned() && usage->owned_regions++ == 0) ++all->active_instances;
   }
   return *region;
 }
@@ -97,7 +98,7 @@ void ClientRegions::EndOwner(Region* region) {
   pool_->EndOwner(region->cut.slot);
   region->cut.owner = ClientId(0);
   if (region->usage != nullptr && --region->usage->owned_regions == 0) {
-    --usage_->active_instances;
+    --usages_->at(region->cut.client.endpoint).active_instances;
   }
   DropIfIdle(region);
 }
@@ -106,13 +107,15 @@ void ClientRegions::DropIfIdle(Region* region) {
   if (region->owned() || !region->extents.empty() || region->condemned != 0) return;
   if (RegionUsage::Instance* const usage = region->usage) {
     const uint64_t bytes = region->cut.length_bytes;
-    --usage_->regions;
-    usage_->allocated_bytes -= bytes;
+    const auto all = usages_->find(region->cut.client.endpoint);
+    --all->second.regions;
+    all->second.allocated_bytes -= bytes;
     usage->allocated_bytes -= bytes;
     const auto device = usage->devices.find(pool_->name());
     device->second -= bytes;
     if (device->second == 0) usage->devices.erase(device);
-    if (--usage->regions == 0) usage_->instances.erase(region->cut.client.instance_id);
+    if (--usage->regions == 0) all->second.instances.erase(region->cut.client.instance_id);
+    if (all->second.regions == 0) usages_->erase(all);
   }
   pool_->FreeForClient(region->cut.slot);
   by_id_.erase(region->cut.id);

@@ -17,7 +17,7 @@
 
 namespace maru::engine {
 
-// What clients of the metadata protocol have, over all pools: counted as it changes, so that
+// What clients of one metadata endpoint have, over all pools: counted as it changes, so that
 // showing it takes no scan.
 struct RegionUsage {
   struct Instance {
@@ -30,6 +30,8 @@ struct RegionUsage {
   uint64_t active_instances = 0;  // that own a region
 };
 
+using RegionUsages = std::map<uint64_t, RegionUsage>;  // by endpoint; each has a region
+
 class ClientRegions {
  public:
   struct Region {
@@ -40,10 +42,14 @@ class ClientRegions {
     RegionUsage::Instance* usage = nullptr;  // of its instance; nullptr: it does not count
 
     bool owned() const { return cut.owner != ClientId(0); }
+    // What the resource manager lent is no endpoint's.
+    bool Serves(uint64_t endpoint) const {
+      return cut.client.road != layout::RegionRoad::kMetadata || cut.client.endpoint == endpoint;
+    }
   };
 
   // REQUIRES: both outlive this.
-  ClientRegions(pool::Pool* pool, RegionUsage* usage) : pool_(pool), usage_(usage) {}
+  ClientRegions(pool::Pool* pool, RegionUsages* usages) : pool_(pool), usages_(usages) {}
 
   Region& Add(const pool::Pool::ClientRegion& cut);
   // nullptr: no client-cut region of the pool is that.
@@ -58,6 +64,9 @@ class ClientRegions {
 
   // --- What happens to an extent. REQUIRES: its record names one of the regions.
   Region& Of(RecordNumber record);
+  const Region& Of(RecordNumber record) const {
+    return const_cast<ClientRegions*>(this)->Of(record);
+  }
   void BecameLive(RecordNumber record);
   void LeftLive(RecordNumber record);  // it is CONDEMNED, or about to be
   void BecameCondemned(RecordNumber record) { ++Of(record).condemned; }
@@ -73,7 +82,7 @@ class ClientRegions {
   const layout::PageRecord& Record(RecordNumber record) const;
 
   pool::Pool* pool_;
-  RegionUsage* usage_;
+  RegionUsages* usages_;
   std::map<RegionSlot, std::unique_ptr<Region>> regions_;
   std::unordered_map<RegionId, Region*> by_id_;
   uint64_t extents_ = 0, live_bytes_ = 0;

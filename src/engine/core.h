@@ -49,9 +49,10 @@ struct Core {
   uint64_t epoch = 0;
   uint64_t started_ns = 0, started_unix_ns = 0;
   uint64_t now_ns = 0;    // of the step under way
+  uint64_t last_ns = 0;   // of the one before
   uint64_t use_tick = 0;  // the clock of last_use: grows with each use that is known
   Clients clients;
-  RegionUsage region_usage;
+  RegionUsages region_usage;
   NamespaceUse namespace_use;
   RegionLeases region_leases;
   RmClients rm_clients;
@@ -62,7 +63,7 @@ struct Core {
 
   uint64_t NowUnix() const { return started_unix_ns + (now_ns - started_ns); }
 
-  // The bytes of that page were told to a reader that holds no lease, for longer than now.
+  // The bytes of that key were told to a reader that holds no lease, for longer than now.
   bool OnHold(const Stock& stock, RecordNumber record) const {
     // Relaxed: this process wrote it.
     return stock.pool().view().Record(record)->hold_until_unix_ns.load(std::memory_order_relaxed) >

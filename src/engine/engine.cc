@@ -61,6 +61,8 @@ class Engine::Impl {
   Status Handle(ConnectionId connection, const Peer& peer, const wire::Request& request,
                 uint64_t request_number, wire::Reply* reply);
   uint64_t Tick();
+  // Begins a step.
+  void Step(uint64_t now_ns);
 
   Core core;
   Retirement retirement;
@@ -223,14 +225,25 @@ void Engine::Impl::StoreUseTick() {
   stored_use_tick_ = core.use_tick;
 }
 
+void Engine::Impl::Step(uint64_t now_ns) {
+  core.last_ns = core.now_ns;
+  core.now_ns = now_ns;
+  // Half as much again: a loaded machine wakes late.
+  const uint64_t pause_ns = now_ns - std::min(core.last_ns, now_ns);
+  if (pause_ns < kServedPollNs + kServedPollNs / 2) return;
+  lending.NotServed(pause_ns);
+  resource_manager.NotServed(pause_ns);
+}
+
 uint64_t Engine::Impl::Tick() {
   uint64_t next = 0;
   const auto wake = [&next](uint64_t at_ns) { next = next == 0 ? at_ns : std::min(next, at_ns); };
 
   attachment.BuryDead();
   audits.EndOver();
-  if (const uint64_t ends_ns = lending.EndLapsed()) wake(ends_ns);
-  if (const uint64_t over_ns = resource_manager.EndGone()) wake(over_ns);
+  for (const uint64_t ends_ns : {lending.EndLapsed(), resource_manager.EndGone()}) {
+    if (ends_ns != 0) wake(std::min(ends_ns, core.now_ns + kServedPollNs));
+  }
   if (core.clients.detached() > 0) wake(core.now_ns + kDetachedPollNs);
   for (const std::unique_ptr<Stock>& stock : core.stocks) {
     if (const uint64_t ends_ns = stock->EndQuarantines(core.now_ns)) wake(ends_ns);
@@ -267,7 +280,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(EngineOptions options,
   Core& core = impl->core;
   core.liveness = liveness;
   core.epoch = epoch;
-  core.started_ns = core.now_ns = now_ns;
+  core.started_ns = core.now_ns = core.last_ns = now_ns;
   core.started_unix_ns = now_unix_ns;
   for (size_t i = 0; i < pools.size(); ++i) {
     core.stocks.push_back(std::make_unique<Stock>(
@@ -282,7 +295,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(EngineOptions options,
 
 Status Engine::Handle(ConnectionId connection, const Peer& peer, const wire::Request& request,
                       uint64_t now_ns, wire::Reply* reply, uint64_t request_number) {
-  impl_->core.now_ns = now_ns;
+  impl_->Step(now_ns);
   return impl_->Handle(connection, peer, request, request_number, reply);
 }
 
@@ -290,23 +303,23 @@ compat::MetadataReply Engine::HandleMetadata(const MetadataContext& context,
                                              compat::MetadataType type,
                                              const compat::MetadataRequest& request,
                                              uint64_t now_ns) {
-  impl_->core.now_ns = now_ns;
+  impl_->Step(now_ns);
   return impl_->metadata.Answer(context, type, request);
 }
 
 compat::RmReply Engine::HandleRm(ConnectionId connection, const compat::RmRequest& request,
                                  uint64_t now_ns) {
-  impl_->core.now_ns = now_ns;
+  impl_->Step(now_ns);
   return impl_->resource_manager.Answer(connection, request);
 }
 
 void Engine::RmDisconnected(ConnectionId connection, uint64_t now_ns) {
-  impl_->core.now_ns = now_ns;
+  impl_->Step(now_ns);
   impl_->resource_manager.Disconnected(connection);
 }
 
 void Engine::Disconnected(ConnectionId connection, uint64_t now_ns) {
-  impl_->core.now_ns = now_ns;
+  impl_->Step(now_ns);
   Client* const client = impl_->core.clients.ByConnection(connection);
   // A client that has come back on another connection does not mind the end of the old one.
   if (client == nullptr) return;
@@ -315,17 +328,17 @@ void Engine::Disconnected(ConnectionId connection, uint64_t now_ns) {
 }
 
 uint64_t Engine::Tick(uint64_t now_ns) {
-  impl_->core.now_ns = now_ns;
+  impl_->Step(now_ns);
   return impl_->Tick();
 }
 
 uint64_t Engine::RecallIdle(uint64_t page_bytes, uint64_t pages, uint64_t now_ns) {
-  impl_->core.now_ns = now_ns;
+  impl_->Step(now_ns);
   return impl_->recall.Ask(page_bytes, pages);
 }
 
 uint32_t Engine::FreeIdleRegions(uint64_t kept_page_bytes, uint64_t now_ns) {
-  impl_->core.now_ns = now_ns;
+  impl_->Step(now_ns);
   uint32_t freed = 0;
   for (const std::unique_ptr<Stock>& stock : impl_->core.stocks) {
     freed += stock->FreeIdleRegions(kept_page_bytes);
@@ -336,7 +349,7 @@ uint32_t Engine::FreeIdleRegions(uint64_t kept_page_bytes, uint64_t now_ns) {
 
 Engine::Trimmed Engine::TrimNamespace(std::string_view name_space, uint64_t bytes_max,
                                       uint64_t now_ns) {
-  impl_->core.now_ns = now_ns;
+  impl_->Step(now_ns);
   return impl_->evictor.TrimNamespace(name_space, bytes_max);
 }
 

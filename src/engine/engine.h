@@ -95,6 +95,10 @@ class Engine {
   // The connection is closed: its client is dead when its lock is free, else detached.
   void Disconnected(ConnectionId connection, uint64_t now_ns);
 
+  // A pause between two steps of the server, stopped or busy, counts against no client of
+  // upstream's protocols: while any can lapse, Tick asks to be called each kServedPollNs.
+  static constexpr uint64_t kServedPollNs = 1'000'000'000;
+
   // Timed work: ends of region leases, of the time of a resource manager's client that is gone, of
   // quarantine, detached clients whose lock became free, condemned pages whose
   // leases ended, touch rings. Returns when it wants to be called next, 0 when nothing waits.

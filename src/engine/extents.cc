@@ -64,7 +64,7 @@ Extents::Outcome Extents::Register(const catalogue::Namespace& name_space,
   if (!valid.ok()) return Refuse(entry, valid.message());
   const catalogue::KeyRef key = catalogue::MakeKeyRef(name_space, entry.key);
   std::string wrong;
-  const Lending::Lent lent = PlaceOf(entry, &wrong);
+  const Lending::Lent lent = PlaceOf(name_space, entry, &wrong);
   Core::Hit there;
   bool found = core_->Find(key, &there);
   if (found) Use(there);
@@ -84,9 +84,10 @@ Extents::Outcome Extents::Register(const catalogue::Namespace& name_space,
   return Outcome::kNew;
 }
 
-Lending::Lent Extents::PlaceOf(const wire::compat::RegisterEntry& entry, std::string* why) const {
+Lending::Lent Extents::PlaceOf(const catalogue::Namespace& name_space,
+                               const wire::compat::RegisterEntry& entry, std::string* why) const {
   const Lending::Lent lent = lending_->Find(entry.region_id);
-  if (lent.region == nullptr) {
+  if (lent.region == nullptr || !lent.region->Serves(name_space.seed())) {
     *why = "there is no client-cut region of that id";
     return {};
   }
@@ -142,13 +143,10 @@ std::optional<wire::compat::Location> Extents::Lookup(const catalogue::Namespace
   if (!Find(name_space, key, &hit)) return std::nullopt;
   catalogue::PoolView::PageExtent place;
   if (!hit.stock->pool().view().Page(hit.record, &place)) return std::nullopt;
-  if (!hit.stock->IsExtent(hit.record)) {
-    const layout::PageRecord& record = RecordOf(hit);
-    const uint64_t until = core_->NowUnix() + core_->options.wire_hold_ns;
-    // Relaxed: this process wrote it.
-    if (record.hold_until_unix_ns.load(std::memory_order_relaxed) < until) {
-      hit.stock->writer().SetHoldUntil(hit.record, until);
-    }
+  const uint64_t until = core_->NowUnix() + core_->options.wire_hold_ns;
+  // Relaxed: this process wrote it.
+  if (RecordOf(hit).hold_until_unix_ns.load(std::memory_order_relaxed) < until) {
+    hit.stock->writer().SetHoldUntil(hit.record, until);
   }
   Use(hit);
   return wire::compat::Location{MakeHandle(*core_, RegionId(place.region_id),

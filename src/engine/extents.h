@@ -26,15 +26,15 @@ class Extents {
   void Prefetch(const catalogue::Namespace& name_space, std::string_view key) const;
 
   enum class Outcome : uint8_t { kNew, kPresent, kRefused };
-  // Refused: no client-cut region with an owner has the id, the extent does not lie in it or is
-  // empty, or there is no room for the record. Extents that it overlaps lose their keys, also when
-  // its own key is there already: their bytes are gone. The key's own extent stays if it begins
-  // there, else it is one of them.
+  // Refused: no client-cut region of the endpoint and with an owner has the id, the extent does not
+  // lie in it or is empty, or there is no room for the record. Extents that it overlaps lose their
+  // keys, also when its own key is there already: their bytes are gone. The key's own extent stays
+  // if it begins there, else it is one of them.
   Outcome Register(const catalogue::Namespace& name_space,
                    const wire::compat::RegisterEntry& entry);
 
   // Where the bytes are; nullopt: not there. The reader has no lease: a page stays as it is for
-  // options.wire_hold_ns.
+  // options.wire_hold_ns, and so does an extent whose region has no owner.
   std::optional<wire::compat::Location> Lookup(const catalogue::Namespace& name_space,
                                                std::string_view key);
 
@@ -49,7 +49,8 @@ class Extents {
   bool Find(const catalogue::Namespace& name_space, std::string_view key, Core::Hit* hit) const;
   Outcome Refuse(const wire::compat::RegisterEntry& entry, std::string_view why);
   // Where the extent lies; else *why says what is wrong with it.
-  Lending::Lent PlaceOf(const wire::compat::RegisterEntry& entry, std::string* why) const;
+  Lending::Lent PlaceOf(const catalogue::Namespace& name_space,
+                        const wire::compat::RegisterEntry& entry, std::string* why) const;
   // Condemns the keys whose bytes the extent has overwritten, but for one that begins where it does
   // and is `kept`.
   void Overwrite(const Lending::Lent& lent, const wire::compat::RegisterEntry& entry,

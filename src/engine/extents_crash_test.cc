@@ -97,8 +97,7 @@ class ExtentsCrashTest : public testing::Test {
       }
     }
     rm_->Disconnect();
-    host_->Advance(30'000'000'000);
-    host_->Tick();
+    host_->Pass(30'000'000'000);
     EXPECT_EQ(host_->pool().usage().client_cut_bytes, 0u);
     ASSERT_EQ(Offenders(host_->engine()), "");
   }

@@ -180,7 +180,8 @@ class ExtentsModel {
   }
 
   Random random_;
-  TestEngine host_{{.pools = {48 * kMiB, 32 * kMiB}}};
+  // Without holds: Check looks all keys up.
+  TestEngine host_{{.pools = {48 * kMiB, 32 * kMiB}, .engine = {.wire_hold_ns = 0}}};
   UpstreamClient a_{&host_, "a"};
   TestClient ours_{&host_};
   std::map<uint64_t, bool> regions_;  // owned

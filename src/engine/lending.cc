@@ -53,17 +53,24 @@ Lending::Lent Lending::Find(uint64_t id) const {
   return {};
 }
 
-Status Lending::Return(uint64_t id, std::string_view instance_id) {
+Status Lending::Return(uint64_t id, std::string_view instance_id, uint64_t endpoint) {
   const Lent lent = Find(id);
   const bool own = lent.region != nullptr && lent.region->owned() &&
                    lent.region->cut.client.road == layout::RegionRoad::kMetadata &&
+                   lent.region->Serves(endpoint) &&
                    lent.region->cut.client.instance_id == instance_id;
   if (!own) {
     return NotFound("instance " + std::string(instance_id) + " has no region " +
                     std::to_string(id));
   }
-  End(lent);
+  GiveBack(lent);
   return OkStatus();
+}
+
+void Lending::GiveBack(const Lent& lent) {
+  // Without a time: a later server knows that its lease has not lapsed.
+  lent.stock->pool().SetLeaseDeadline(lent.region->cut.slot, 0);
+  End(lent);
 }
 
 void Lending::End(const Lent& lent) {
@@ -73,12 +80,14 @@ void Lending::End(const Lent& lent) {
   lent.stock->client_regions().EndOwner(lent.region);
 }
 
-void Lending::EndAll(const RegionLeases::Key& key) {
+void Lending::EndAll(const RegionLeases::Key& key, Why why) {
   const std::set<RegionId>* const held = core_->region_leases.Find(key);
   if (held == nullptr) return;
   // A copy: each end takes one out.
   const std::vector<RegionId> regions(held->begin(), held->end());
-  for (const RegionId id : regions) End(Find(id.value()));
+  for (const RegionId id : regions) {
+    why == Why::kGivenBack ? GiveBack(Find(id.value())) : End(Find(id.value()));
+  }
 }
 
 void Lending::StartLease(const Lent& lent) {
@@ -87,14 +96,17 @@ void Lending::StartLease(const Lent& lent) {
   lent.stock->pool().SetLeaseDeadline(lent.region->cut.slot, ends_unix_ns);
 }
 
-Lending::LeaseState Lending::Heartbeat(std::string_view instance_id, const std::string& lease_id,
-                                       Beat beat) {
-  const RegionLeases::Key key{std::string(instance_id), lease_id};
+Lending::LeaseState Lending::Heartbeat(const RegionLeases::Key& key, Beat beat) {
   if (core_->region_leases.Lapsed(key)) return LeaseState::kLapsed;
   const std::set<RegionId>* const held = core_->region_leases.Find(key);
-  if (held == nullptr) return LeaseState::kHeld;  // without a region there is nothing to hold
+  if (held == nullptr) {
+    // Without a region there is nothing to hold. But a lease that this server never lent to may
+    // have lapsed under the one before, with regions that are others' by now.
+    return core_->region_leases.GivenBack(key) || beat == Beat::kRelease ? LeaseState::kHeld
+                                                                         : LeaseState::kLapsed;
+  }
   if (beat == Beat::kRelease) {
-    EndAll(key);
+    EndAll(key, Why::kGivenBack);
     return LeaseState::kHeld;
   }
   for (const RegionId id : *held) {
@@ -107,9 +119,9 @@ Lending::LeaseState Lending::Heartbeat(std::string_view instance_id, const std::
 uint64_t Lending::EndLapsed() {
   // Each turn takes one out of those that are held.
   while (const std::optional<RegionLeases::Key> key = core_->region_leases.Lapse(core_->now_ns)) {
-    LogWarning("lease " + key->second + " of " + key->first +
+    LogWarning("lease " + key->lease_id + " of " + key->instance_id +
                " was not renewed: its regions have no owner any more");
-    EndAll(*key);
+    EndAll(*key, Why::kLapsed);
   }
   return core_->region_leases.next_end_ns();
 }
@@ -118,7 +130,11 @@ void Lending::TakeOver() {
   for (const std::unique_ptr<Stock>& stock : core_->stocks) {
     for (const auto& [slot, region] : stock->client_regions().all()) {
       const pool::Pool::ClientCut& client = region->cut.client;
-      if (!region->owned() || !Leased(client)) continue;
+      if (!Leased(client)) continue;
+      if (!region->owned()) {
+        if (client.lease_deadline_unix_ns != 0) core_->region_leases.SetLapsed(LeaseOf(client));
+        continue;
+      }
       core_->region_leases.Add(LeaseOf(client), region->cut.id,
                                core_->now_ns + core_->options.region_lease_ns);
       StartLease({stock.get(), region.get()});

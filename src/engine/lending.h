@@ -27,28 +27,34 @@ class Lending {
                        std::span<const std::string> only = {});
   // `id`: as it came over the wire.
   Lent Find(uint64_t id) const;
-  // NotFound: the instance owns no such region.
-  Status Return(uint64_t id, std::string_view instance_id);
+  // NotFound: the endpoint's instance owns no such region.
+  Status Return(uint64_t id, std::string_view instance_id, uint64_t endpoint);
   // REQUIRES: owned. The region may be gone then.
   void End(const Lent& lent);
 
   enum class Beat : uint8_t { kRenew, kRelease };
   enum class LeaseState : uint8_t { kHeld, kLapsed };
-  LeaseState Heartbeat(std::string_view instance_id, const std::string& lease_id, Beat beat);
+  LeaseState Heartbeat(const RegionLeases::Key& lease, Beat beat);
   // Ends what is not renewed in time. Returns when the next lease ends, 0: none is held.
   uint64_t EndLapsed();
 
-  // At the start of a server: the time of each lease starts anew.
+  // Nobody was served for so long: that time counts against no lease.
+  void NotServed(uint64_t pause_ns) { core_->region_leases.Delay(pause_ns); }
+
+  // At the start of a server: the time of each lease starts anew. A lease that had lapsed stays so
+  // as far as a region tells of it.
   void TakeOver();
 
  private:
   static RegionLeases::Key LeaseOf(const pool::Pool::ClientCut& client) {
-    return {client.instance_id, client.lease_id};
+    return {client.instance_id, client.lease_id, client.endpoint};
   }
   static bool Leased(const pool::Pool::ClientCut& client) {
     return client.road == layout::RegionRoad::kMetadata && !client.lease_id.empty();
   }
-  void EndAll(const RegionLeases::Key& key);
+  enum class Why : uint8_t { kLapsed, kGivenBack };
+  void EndAll(const RegionLeases::Key& key, Why why);
+  void GiveBack(const Lent& lent);
   // For people; the time itself is in region_leases.
   void StartLease(const Lent& lent);
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/handles.h"
+#include "engine/record_name.h"
 
 namespace maru::engine {
 
@@ -26,31 +27,36 @@ MetadataReply Metadata::Answer(const MetadataContext& context, MetadataType type
   const catalogue::Namespace& name_space = context.name_space;
   if (const auto* alloc = std::get_if<compat::AllocRequest>(&request))
     return Alloc(context, *alloc);
-  if (const auto* back = std::get_if<compat::ReturnAllocRequest>(&request)) return Return(*back);
-  if (const auto* list = std::get_if<compat::ListAllocationsRequest>(&request)) return List(*list);
+  if (const auto* back = std::get_if<compat::ReturnAllocRequest>(&request))
+    return Return(context, *back);
+  if (const auto* list = std::get_if<compat::ListAllocationsRequest>(&request))
+    return List(context, *list);
   if (const auto* entries = std::get_if<compat::RegisterRequest>(&request)) {
     return Register(name_space, type, *entries);
   }
   if (const auto* keys = std::get_if<compat::KeysRequest>(&request)) {
     return Keys(name_space, type, *keys);
   }
-  if (const auto* beat = std::get_if<compat::HeartbeatRequest>(&request)) return Heartbeat(*beat);
+  if (const auto* beat = std::get_if<compat::HeartbeatRequest>(&request))
+    return Heartbeat(context, *beat);
   if (const auto* report = std::get_if<compat::ReportStatsRequest>(&request)) {
     for (const compat::StatsEntry& entry : report->entries) core_->stats_book.Add(entry);
     return compat::SuccessReply{true, ""};
   }
   if (std::holds_alternative<compat::HandshakeRequest>(request)) return Handshake(context);
-  if (std::holds_alternative<compat::PlainRequest>(request)) return Plain(type);
+  if (std::holds_alternative<compat::PlainRequest>(request)) return Plain(context, type);
   return Misfit(type);
 }
 
 // --- Regions.
 
 MetadataReply Metadata::Alloc(const MetadataContext& context, const compat::AllocRequest& request) {
-  const Result<Lending::Lent> lent = lending_->Request(
-      request.size_bytes,
-      {.instance_id = std::string(request.instance_id), .lease_id = request.lease_id},
-      context.pool_paths);
+  const Result<Lending::Lent> lent =
+      lending_->Request(request.size_bytes,
+                        {.instance_id = RecordName(request.instance_id),
+                         .lease_id = RecordName(request.lease_id),
+                         .endpoint = context.endpoint()},
+                        context.pool_paths);
   if (!lent.ok()) {
     return compat::AllocReply{std::nullopt,
                               "Allocation failed: " + std::string(lent.status().message())};
@@ -59,20 +65,25 @@ MetadataReply Metadata::Alloc(const MetadataContext& context, const compat::Allo
   return compat::AllocReply{MakeHandle(*core_, cut.id, cut.offset_bytes, cut.length_bytes), ""};
 }
 
-MetadataReply Metadata::Return(const compat::ReturnAllocRequest& request) {
-  const Status returned = lending_->Return(request.region_id, request.instance_id);
+MetadataReply Metadata::Return(const MetadataContext& context,
+                               const compat::ReturnAllocRequest& request) {
+  const Status returned =
+      lending_->Return(request.region_id, RecordName(request.instance_id), context.endpoint());
   return compat::SuccessReply{returned.ok(), std::string(returned.message())};
 }
 
-MetadataReply Metadata::List(const compat::ListAllocationsRequest& request) const {
+MetadataReply Metadata::List(const MetadataContext& context,
+                             const compat::ListAllocationsRequest& request) const {
   compat::AllocationsReply reply;
+  const std::string excluded_id = RecordName(request.exclude_instance_id);
   for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    if (!context.Uses(stock->pool().name())) continue;
     for (const auto& [slot, region] : stock->client_regions().all()) {
       if (reply.allocations.size() >= kAllocationsMax) return reply;
       const pool::Pool::ClientRegion& cut = region->cut;
       if (!region->owned() || cut.client.road != layout::RegionRoad::kMetadata) continue;
-      const bool excluded = !request.exclude_instance_id.empty() &&
-                            cut.client.instance_id == request.exclude_instance_id;
+      if (!region->Serves(context.endpoint())) continue;
+      const bool excluded = !excluded_id.empty() && cut.client.instance_id == excluded_id;
       if (excluded) continue;
       reply.allocations.push_back(MakeHandle(*core_, cut.id, cut.offset_bytes, cut.length_bytes));
     }
@@ -158,18 +169,20 @@ MetadataReply Metadata::Keys(const catalogue::Namespace& name_space, MetadataTyp
 
 // --- The rest.
 
-MetadataReply Metadata::Heartbeat(const compat::HeartbeatRequest& request) {
+MetadataReply Metadata::Heartbeat(const MetadataContext& context,
+                                  const compat::HeartbeatRequest& request) {
   if (request.lease_id.empty()) return compat::HeartbeatReply{};
   const auto beat = request.lease_release ? Lending::Beat::kRelease : Lending::Beat::kRenew;
-  const auto state = lending_->Heartbeat(request.instance_id, request.lease_id, beat);
+  const auto state = lending_->Heartbeat(
+      {RecordName(request.instance_id), RecordName(request.lease_id), context.endpoint()}, beat);
   return compat::HeartbeatReply{static_cast<double>(core_->options.region_lease_ns) / 1e9,
                                 state == Lending::LeaseState::kLapsed};
 }
 
-MetadataReply Metadata::Plain(MetadataType type) const {
+MetadataReply Metadata::Plain(const MetadataContext& context, MetadataType type) const {
   switch (type) {
-    case MetadataType::kGetStats: return Stats();
-    case MetadataType::kGetUsage: return Usage();
+    case MetadataType::kGetStats: return Stats(context);
+    case MetadataType::kGetUsage: return Usage(context);
     case MetadataType::kStorage:
       return compat::SuccessReply{false, "this server does not offer the capability STORAGE"};
     case MetadataType::kShutdown:
@@ -178,9 +191,10 @@ MetadataReply Metadata::Plain(MetadataType type) const {
   }
 }
 
-compat::PoolSizes Metadata::Sizes() const {
+compat::PoolSizes Metadata::Sizes(const MetadataContext& context) const {
   compat::PoolSizes sizes;
   for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    if (!context.Uses(stock->pool().name())) continue;
     const pool::Pool::Usage usage = stock->pool().usage();
     sizes.total_bytes += usage.pool_bytes;
     sizes.free_bytes += usage.free_bytes;
@@ -188,24 +202,30 @@ compat::PoolSizes Metadata::Sizes() const {
   return sizes;
 }
 
-MetadataReply Metadata::Stats() const {
+MetadataReply Metadata::Stats(const MetadataContext& context) const {
   compat::StatsReply reply;
   for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    if (!context.Uses(stock->pool().name())) continue;
     reply.keys += stock->counts().live + stock->client_regions().extents();
     reply.keys_bytes += stock->stored_bytes();
   }
-  reply.allocations = core_->region_usage.regions;
-  reply.allocated_bytes = core_->region_usage.allocated_bytes;
-  reply.active_clients = core_->region_usage.active_instances;
+  if (const auto at = core_->region_usage.find(context.endpoint());
+      at != core_->region_usage.end()) {
+    reply.allocations = at->second.regions;
+    reply.allocated_bytes = at->second.allocated_bytes;
+    reply.active_clients = at->second.active_instances;
+  }
   reply.clients = core_->stats_book.Show();
-  reply.pool = Sizes();
+  reply.pool = Sizes(context);
   return reply;
 }
 
-MetadataReply Metadata::Usage() const {
+MetadataReply Metadata::Usage(const MetadataContext& context) const {
   compat::UsageReply reply;
-  reply.pool = Sizes();
-  for (const auto& [name, usage] : core_->region_usage.instances) {
+  reply.pool = Sizes(context);
+  const auto at = core_->region_usage.find(context.endpoint());
+  if (at == core_->region_usage.end()) return reply;
+  for (const auto& [name, usage] : at->second.instances) {
     if (reply.instances.size() >= kInstancesMax) break;
     reply.instances.push_back({name,
                                usage.regions,

@@ -30,8 +30,10 @@ class Metadata {
  private:
   wire::compat::MetadataReply Alloc(const MetadataContext& context,
                                     const wire::compat::AllocRequest& request);
-  wire::compat::MetadataReply Return(const wire::compat::ReturnAllocRequest& request);
-  wire::compat::MetadataReply List(const wire::compat::ListAllocationsRequest& request) const;
+  wire::compat::MetadataReply Return(const MetadataContext& context,
+                                     const wire::compat::ReturnAllocRequest& request);
+  wire::compat::MetadataReply List(const MetadataContext& context,
+                                   const wire::compat::ListAllocationsRequest& request) const;
   wire::compat::MetadataReply Register(const catalogue::Namespace& name_space,
                                        wire::compat::MetadataType type,
                                        const wire::compat::RegisterRequest& request);
@@ -45,11 +47,14 @@ class Metadata {
                const Body& body);
   wire::compat::MetadataReply OneKey(const catalogue::Namespace& name_space,
                                      wire::compat::MetadataType type, std::string_view key);
-  wire::compat::MetadataReply Heartbeat(const wire::compat::HeartbeatRequest& request);
-  wire::compat::MetadataReply Plain(wire::compat::MetadataType type) const;
-  wire::compat::MetadataReply Stats() const;
-  wire::compat::MetadataReply Usage() const;
-  wire::compat::PoolSizes Sizes() const;
+  wire::compat::MetadataReply Heartbeat(const MetadataContext& context,
+                                        const wire::compat::HeartbeatRequest& request);
+  wire::compat::MetadataReply Plain(const MetadataContext& context,
+                                    wire::compat::MetadataType type) const;
+  wire::compat::MetadataReply Stats(const MetadataContext& context) const;
+  wire::compat::MetadataReply Usage(const MetadataContext& context) const;
+  // Of the pools that the endpoint's clients can use.
+  wire::compat::PoolSizes Sizes(const MetadataContext& context) const;
   wire::compat::MetadataReply Handshake(const MetadataContext& context) const;
 
   Core* core_;

@@ -74,6 +74,19 @@ void Recovery::TakeOverClients(Stock* stock) {
   }
 }
 
+void Recovery::BoundHold(Stock* stock, RecordNumber record) {
+  const layout::PageRecord* const page = stock->pool().view().Record(record);
+  const uint64_t hold = page->hold_until_unix_ns.load(std::memory_order_relaxed);
+  if (hold == 0) return;
+  const PageState state = stock->State(record).state();
+  if (state != PageState::kLive && state != PageState::kCondemned) return;
+  // Who was told of it has ended with the machine, or was told it for no longer than this: a wall
+  // clock that was ahead says more.
+  const uint64_t until_max =
+      stock->pool().new_boot() ? 0 : core_->NowUnix() + core_->options.wire_hold_ns;
+  if (hold > until_max) stock->writer().SetHoldUntil(record, until_max);
+}
+
 void Recovery::TakeOverPages(Stock* stock) {
   std::vector<std::pair<uint64_t, RecordNumber>> by_last_use;
   by_last_use.reserve(stock->pool().recovery().live);
@@ -82,6 +95,7 @@ void Recovery::TakeOverPages(Stock* stock) {
     stock->AdoptRegion(region);
     for (uint32_t i = 0; i < region.page_count; ++i) {
       const RecordNumber record(region.first_record.value() + i);
+      BoundHold(stock, record);
       if (stock->State(record).state() != PageState::kLive) {
         stock->Adopt(record, core_->now_ns);
         continue;
@@ -105,6 +119,7 @@ void Recovery::TakeOverExtents(Stock* stock) {
     stock->AdoptClientRegion(region);
   }
   for (const RecordNumber record : stock->pool().Extents()) {
+    BoundHold(stock, record);
     stock->AdoptExtent(record);
     if (stock->State(record).state() != PageState::kLive) continue;
     core_->use_tick = std::max(core_->use_tick, stock->recency().LastUse(record));

@@ -20,6 +20,8 @@ class Recovery {
   // Honours the clients of the pool's table whose lock is held, as detached; drops the others.
   void TakeOverClients(Stock* stock);
   void TakeOverPages(Stock* stock);
+  // No hold reaches further than one that begins now.
+  void BoundHold(Stock* stock, RecordNumber record);
   void TakeOverExtents(Stock* stock);
   // Keys that are LIVE in an earlier pool as well.
   void RetireSecondKeys(Stock* stock);

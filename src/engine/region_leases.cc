@@ -29,6 +29,23 @@ void RegionLeases::Remove(const Key& key, RegionId region) {
   if (!found->second.regions.empty()) return;
   ends_.erase({found->second.ends_ns, key});
   held_.erase(found);
+  if (!lapsed_.Contains(key)) given_back_.Add(key);
+}
+
+void RegionLeases::Delay(uint64_t by_ns) {
+  ends_.clear();
+  for (auto& [key, lease] : held_) {
+    lease.ends_ns += by_ns;
+    ends_.emplace(lease.ends_ns, key);
+  }
+}
+
+void RegionLeases::Ended::Add(const Key& key) {
+  if (!keys_.insert(key).second) return;
+  order_.push_back(key);
+  if (order_.size() <= kEndedMax) return;
+  keys_.erase(order_.front());
+  order_.pop_front();
 }
 
 std::optional<RegionLeases::Key> RegionLeases::Lapse(uint64_t now_ns) {
@@ -36,11 +53,7 @@ std::optional<RegionLeases::Key> RegionLeases::Lapse(uint64_t now_ns) {
   Key key = ends_.begin()->second;
   // Not in the order of ends_ any more, whatever its regions do: each call makes progress.
   ends_.erase(ends_.begin());
-  if (lapsed_.insert(key).second) lapsed_order_.push_back(key);
-  if (lapsed_order_.size() > kLapsedMax) {
-    lapsed_.erase(lapsed_order_.front());
-    lapsed_order_.pop_front();
-  }
+  lapsed_.Add(key);
   return key;
 }
 

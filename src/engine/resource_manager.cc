@@ -24,7 +24,7 @@ RmReply Refused(RmStatus status, std::string why) {
 
 // The id as a region's record keeps it, in two texts.
 pool::Pool::ClientCut Cut(std::string_view client_id, uint64_t request_id) {
-  constexpr size_t kFirst = layout::kLabelBytes - 1;
+  constexpr size_t kFirst = kRecordNameBytesMax;
   return {.instance_id = std::string(client_id.substr(0, kFirst)),
           .lease_id = std::string(client_id.substr(std::min(kFirst, client_id.size()))),
           .road = layout::RegionRoad::kResourceManager,
@@ -43,6 +43,17 @@ uint64_t SubjectOf(uint64_t bytes) {
 RmReply ResourceManager::Answer(ConnectionId connection, const compat::RmRequest& request) {
   MARU_CHECK_NE(connection, 0u);
   ++core_->counters.requests;
+  compat::RmRequest named = request;
+  const std::string client_id = RecordName(compat::ClientIdOf(request), kClientIdBytesMax);
+  std::visit(
+      [&](auto& each) {
+        if constexpr (requires { each.client_id; }) each.client_id = client_id;
+      },
+      named);
+  return AnswerNamed(connection, named);
+}
+
+RmReply ResourceManager::AnswerNamed(ConnectionId connection, const compat::RmRequest& request) {
   const std::string_view client_id = compat::ClientIdOf(request);
   if (std::string wrong = Bind(connection, client_id); !wrong.empty()) {
     return Refused(RmStatus::kInvalid, std::move(wrong));
@@ -61,10 +72,7 @@ RmReply ResourceManager::Answer(ConnectionId connection, const compat::RmRequest
 std::string ResourceManager::Bind(ConnectionId connection, std::string_view client_id) {
   RmClients& rm = core_->rm_clients;
   if (client_id.empty()) return "";
-  if (client_id.size() > kClientIdBytesMax || client_id.find('\0') != std::string_view::npos) {
-    return "a client id of " + std::to_string(client_id.size()) + " bytes: at most " +
-           std::to_string(kClientIdBytesMax) + ", none of them zero";
-  }
+  if (client_id.find('\0') != std::string_view::npos) return "a client id with a zero byte";
   const auto bound = rm.bound.find(connection);
   if (bound != rm.bound.end()) {
     return bound->second == client_id ? "" : "the connection is that of " + bound->second;
@@ -110,6 +118,12 @@ uint64_t ResourceManager::EndGone() {
     at = rm.clients.erase(at);
   }
   return next;
+}
+
+void ResourceManager::NotServed(uint64_t pause_ns) {
+  for (auto& [id, client] : core_->rm_clients.clients) {
+    if (client.connections == 0) client.gone_since_ns += pause_ns;
+  }
 }
 
 void ResourceManager::TakeOver() {

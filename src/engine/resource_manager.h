@@ -8,14 +8,15 @@
 
 #include "engine/core.h"
 #include "engine/lending.h"
+#include "engine/record_name.h"
 #include "wire/compat/resource_manager.h"
 
 namespace maru::engine {
 
 class ResourceManager {
  public:
-  // An id has to fit into a region's record: twice 63 bytes.
-  static constexpr size_t kClientIdBytesMax = 2 * (layout::kLabelBytes - 1);
+  // An id goes into both names of a region's record; a longer one is known by its RecordName.
+  static constexpr size_t kClientIdBytesMax = 2 * kRecordNameBytesMax;
   static constexpr uint64_t kRefusalLogPauseNs = 10'000'000'000;
 
   ResourceManager(Core* core, Lending* lending) : core_(core), lending_(lending) {}
@@ -26,12 +27,16 @@ class ResourceManager {
   // Regions of clients that were gone for options.rm_gone_ns have no owner any more. Returns when
   // the next client's time is over, 0: none is gone.
   uint64_t EndGone();
+  // Nobody was served for so long: that time counts against no client.
+  void NotServed(uint64_t pause_ns);
   // At the start of a server: clients that have regions are gone from now on.
   void TakeOver();
 
  private:
   using Answered = RmClients::Answered;
 
+  wire::compat::RmReply AnswerNamed(ConnectionId connection,
+                                    const wire::compat::RmRequest& request);
   // Error text; empty: bound.
   std::string Bind(ConnectionId connection, std::string_view client_id);
   const Answered* Repeated(const RmClients::Client& client, RmClients::Kind kind,

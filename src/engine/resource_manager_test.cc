@@ -22,10 +22,7 @@ class ResourceManagerTest : public testing::Test {
     for (size_t i = 0; i < host_.pools(); ++i) bytes += host_.pool(i).usage().client_cut_bytes;
     return bytes;
   }
-  uint64_t Wait(uint64_t by_ns) {
-    host_.Advance(by_ns);
-    return host_.Tick();
-  }
+  uint64_t Wait(uint64_t by_ns) { return host_.Pass(by_ns); }
 
   TestEngine host_{{.pools = {64 * kMiB, 64 * kMiB}, .engine = {.handle_key = {std::byte{7}}}}};
 };
@@ -84,8 +81,8 @@ TEST_F(ResourceManagerTest, AConnectionIsBoundToItsFirstClientId) {
   EXPECT_EQ(Lent(), 2 * kMiB);
   RmTestClient nameless(&host_, "", 3);
   EXPECT_EQ(nameless.Error(compat::RmAllocRequest{kMiB, "", "", 1}), RmStatus::kInvalid);
-  const std::string long_id(127, 'x');
-  EXPECT_EQ(nameless.Error(compat::RmAllocRequest{kMiB, "", long_id, 1}), RmStatus::kInvalid);
+  const std::string zero("x\0y", 3);
+  EXPECT_EQ(nameless.Error(compat::RmAllocRequest{kMiB, "", zero, 1}), RmStatus::kInvalid);
 }
 
 TEST_F(ResourceManagerTest, ARepeatedRequestIsAnsweredAsTheFirstTime) {
@@ -171,6 +168,18 @@ TEST_F(ResourceManagerTest, AClientThatIsGoneForLongLosesItsRegions) {
   EXPECT_NE(anew.Alloc(kMiB, 1).handle, handle);
 }
 
+TEST_F(ResourceManagerTest, APauseOfTheServerCountsAgainstNoClient) {
+  RmTestClient client(&host_, "node:1", 1);
+  client.Alloc(kMiB, 1);
+  client.Disconnect();
+  Wait(20 * kSecondNs);
+  host_.Advance(600 * kSecondNs);
+  host_.Tick();
+  EXPECT_EQ(Lent(), 2 * kMiB);
+  Wait(11 * kSecondNs);
+  EXPECT_EQ(Lent(), 0u);
+}
+
 TEST_F(ResourceManagerTest, ARegionWithKeysOutlivesItsClient) {
   RmTestClient client(&host_, "node:1", 1);
   UpstreamClient a(&host_, "a");
@@ -182,6 +191,7 @@ TEST_F(ResourceManagerTest, ARegionWithKeysOutlivesItsClient) {
   EXPECT_FALSE(a.Return(lent.handle.region_id));
   EXPECT_EQ(Lent(), 2 * kMiB);
   EXPECT_TRUE(a.Delete("key"));
+  Wait(61 * kSecondNs);
   EXPECT_EQ(Lent(), 0u);
   // Regions of the resource manager are no instance's.
   EXPECT_TRUE(a.List().empty());
@@ -208,6 +218,20 @@ TEST_F(ResourceManagerTest, ANewServerKnowsClientsRequestsAndTokens) {
   EXPECT_EQ(Lent(), 4 * kMiB);
   Wait(kSecondNs);
   EXPECT_EQ(Lent(), 0u);
+}
+
+TEST_F(ResourceManagerTest, LongIdsAreToldApartAlsoByANewServer) {
+  const std::string host(250, 'h');
+  RmTestClient one(&host_, host + ":1", 1), two(&host_, host + ":2", 2);
+  const auto lent = one.Alloc(kMiB, 1);
+  ASSERT_EQ(lent.status, RmStatus::kOk);
+  EXPECT_NE(two.Alloc(kMiB, 1).handle, lent.handle);
+  EXPECT_EQ(two.Error(compat::RmFreeRequest{lent.handle, two.client_id(), 2}), RmStatus::kAccess);
+  host_.Restart();
+  RmTestClient again(&host_, host + ":1", 1);
+  EXPECT_EQ(again.Alloc(kMiB, 1).handle, lent.handle);
+  EXPECT_EQ(again.Free(lent.handle, 2), RmStatus::kOk);
+  EXPECT_EQ(Lent(), 2 * kMiB);
 }
 
 TEST_F(ResourceManagerTest, StatsShowEachPool) {

@@ -85,10 +85,17 @@ void Retirement::FreeUnheld(Stock* stock, std::span<Target*> targets) {
   for (size_t i = 0; i < targets.size(); ++i) {
     bool leased = scan.Leased(i);
     if constexpr (kDefect == Defect::kFreesLeasedPages) leased = false;
-    if (leased || core_->OnHold(*stock, targets[i]->record)) continue;
+    if (leased || Awaited(*stock, targets[i]->record)) continue;
     stock->Free(targets[i]->record);
     targets[i]->fate = Target::Fate::kFreed;
   }
+}
+
+bool Retirement::Awaited(const Stock& stock, RecordNumber record) const {
+  if (!core_->OnHold(stock, record)) return false;
+  // The room of an extent is its owner's, who reuses it as it likes; without one it is the server's
+  // to lend anew.
+  return !stock.IsExtent(record) || !stock.client_regions().Of(record).owned();
 }
 
 void Retirement::AddCondemned(Stock* stock, PageLists::Id list,

@@ -53,6 +53,8 @@ class Retirement {
   void RetireIn(Stock* stock, std::span<Target*> targets, Cause cause);
   void AddCondemned(Stock* stock, PageLists::Id list, std::vector<Target>* targets) const;
   void FreeUnheld(Stock* stock, std::span<Target*> targets);
+  // The bytes of a condemned record were told, and who told them answers for them.
+  bool Awaited(const Stock& stock, RecordNumber record) const;
 
   Core* core_;
 };

@@ -51,7 +51,7 @@ class Stock {
   // What all pools count in common. REQUIRES: it outlives the stocks.
   struct Shared {
     Clients* clients = nullptr;
-    RegionUsage* regions = nullptr;
+    RegionUsages* regions = nullptr;
     NamespaceUse* namespaces = nullptr;
   };
   // REQUIRES: the pool outlives this.

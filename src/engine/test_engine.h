@@ -2,6 +2,7 @@
 // do what a client process does to it: messages, leases in their own areas, locks, death.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -69,7 +70,7 @@ class TestEngine {
       auto backing =
           std::make_unique<pool::MemoryBacking>(memories_[i], "pool" + std::to_string(i));
       auto opened = pool::Pool::Open(std::move(backing),
-                                     {.boot_id = {1, 2},
+                                     {.boot_id = {boot_, 2},
                                       .epoch = epoch_,
                                       .index_entries_log2_min = options_.index_entries_log2_min});
       MARU_CHECK_OK(opened.status());
@@ -82,6 +83,13 @@ class TestEngine {
   }
   void Restart() {
     Kill();
+    Start();
+  }
+  // The machine starts anew after the server closed its pools in order.
+  void Reboot() {
+    for (const auto& pool : pools_) pool->CloseCleanly();
+    Kill();
+    ++boot_;
     Start();
   }
   // Another pool, served from the next start on.
@@ -108,6 +116,15 @@ class TestEngine {
   uint64_t now_ns() const { return now_ns_; }
   void Advance(uint64_t by_ns) { now_ns_ += by_ns; }
   uint64_t Tick() { return engine_->Tick(now_ns_); }
+  // Time passes while the server serves: it is woken when it asks for it. Advance alone is a pause.
+  uint64_t Pass(uint64_t by_ns) {
+    const uint64_t end_ns = now_ns_ + by_ns;
+    for (uint64_t next_ns = Tick(); next_ns != 0 && next_ns < end_ns; next_ns = Tick()) {
+      now_ns_ = std::max(now_ns_, next_ns);
+    }
+    now_ns_ = end_ns;
+    return Tick();
+  }
 
   ConnectionId NewConnection() {
     connections_.insert(++last_connection_);
@@ -150,6 +167,7 @@ class TestEngine {
   std::set<ConnectionId> connections_;
   ConnectionId last_connection_ = 0;
   uint64_t epoch_ = 0;
+  uint64_t boot_ = 1;
   uint64_t now_ns_ = 1'000'000'000;
 };
 

@@ -180,6 +180,7 @@ Lines DescribeRegion(const RegionValues& record) {
                                          ? RegionRoadName(static_cast<RegionRoad>(record.road))
                                          : "unknown"));
     lines.push_back(Concat("request id: ", record.request_id));
+    lines.push_back(Concat("endpoint: ", record.endpoint));
   }
   AddReserved(lines, record.reserved);
   return lines;

@@ -103,6 +103,9 @@ Status CheckClientCut(const RegionValues& record, std::string_view what) {
   if (record.road == static_cast<uint8_t>(RegionRoad::kMetadata) && record.request_id != 0) {
     return Bad(what, "request_id", record.request_id, "0 for a region of the metadata protocol");
   }
+  if (record.road == static_cast<uint8_t>(RegionRoad::kResourceManager) && record.endpoint != 0) {
+    return Bad(what, "endpoint", record.endpoint, "0 for a region of the resource manager");
+  }
   return OkStatus();
 }
 
@@ -111,6 +114,7 @@ Status CheckNotClientCut(const RegionValues& record, std::string_view what) {
   MARU_RETURN_IF_ERROR(CheckUnused(what, "lease_deadline_unix_ns", record.lease_deadline_unix_ns));
   MARU_RETURN_IF_ERROR(CheckUnused(what, "road", record.road));
   MARU_RETURN_IF_ERROR(CheckUnused(what, "request_id", record.request_id));
+  MARU_RETURN_IF_ERROR(CheckUnused(what, "endpoint", record.endpoint));
   const auto zero = [](uint8_t c) { return c == 0; };
   if (!std::ranges::all_of(record.instance_id, zero) ||
       !std::ranges::all_of(record.lease_id, zero)) {

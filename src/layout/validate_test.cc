@@ -146,7 +146,8 @@ TEST(ValidateRegionRecord, FieldsOfOtherKindsAreZero) {
   ExpectRegionRefused(text, [](R& r) { r.lease_id[3] = 'x'; }, "names a client");
   ExpectRegionRefused(text, [](R& r) { r.road = 1; }, "road is 1");
   ExpectRegionRefused(text, [](R& r) { r.request_id = 1; }, "request_id is 1");
-  ExpectRegionRefused(text, [](R& r) { r.reserved[5] = 1; }, "reserved");
+  ExpectRegionRefused(text, [](R& r) { r.endpoint = 1; }, "endpoint is 1");
+  ExpectRegionRefused(text, [](R& r) { r.reserved[4] = 1; }, "reserved");
   const R cut = ClientCutRegion();
   ExpectRegionRefused(cut, [](R& r) { r.page_bytes = 512; }, "page_bytes");
   ExpectRegionRefused(cut, [](R& r) { r.owner = 1ull << 32; }, "owner");
@@ -155,6 +156,13 @@ TEST(ValidateRegionRecord, FieldsOfOtherKindsAreZero) {
       cut, [](R& r) { std::memset(r.lease_id, 'x', sizeof(r.lease_id)); }, "lease_id is no text");
   ExpectRegionRefused(cut, [](R& r) { r.road = 2; }, "road is 2");
   ExpectRegionRefused(cut, [](R& r) { r.request_id = 7; }, "request_id is 7");
+  ExpectRegionRefused(
+      cut,
+      [](R& r) {
+        r.road = 1;
+        r.endpoint = 7;
+      },
+      "endpoint is 7");
 }
 
 TEST(ValidatePageRecord, AcceptsEveryStateAndNamesWhatIsWrong) {

@@ -49,6 +49,7 @@ RegionValues ReadRegion(const RegionRecord& record) {
   CopyWords(values.lease_id, record.lease_id);
   values.road = Get(record.road);
   values.request_id = Get(record.request_id);
+  values.endpoint = Get(record.endpoint);
   CopyWords(values.reserved, record.reserved);
   return values;
 }

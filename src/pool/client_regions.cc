@@ -26,7 +26,8 @@ Pool::ClientRegion ClientRegionOf(const Region& region) {
                      .lease_id = region.lease_id,
                      .lease_deadline_unix_ns = region.lease_deadline_unix_ns,
                      .road = region.road,
-                     .request_id = region.request_id}};
+                     .request_id = region.request_id,
+                     .endpoint = region.endpoint}};
 }
 
 Status CheckText(std::string_view name, const std::string& text) {
@@ -62,6 +63,7 @@ Result<Pool::ClientRegion> Pool::CutForClient(uint64_t bytes, const ClientCut& c
   region.lease_id = client.lease_id;
   region.road = client.road;
   region.request_id = client.request_id;
+  region.endpoint = client.endpoint;
   const RegionSlot slot = impl_->carver->Publish(hold, region);
   MARU_PUBLICATION_POINT("pool:client-cut");
   return ClientRegionOf(*impl_->carver->table().Find(slot));

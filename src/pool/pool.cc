@@ -42,6 +42,7 @@ catalogue::Writer& Pool::writer() { return *impl_->writer; }
 catalogue::LeaseAreas& Pool::leases() { return *impl_->leases; }
 const catalogue::RecoverySummary& Pool::recovery() const { return impl_->recovery; }
 uint64_t Pool::boot_loss() const { return impl_->boot_loss; }
+bool Pool::new_boot() const { return impl_->new_boot; }
 const std::string& Pool::name() const { return impl_->name; }
 uint32_t Pool::region_id_base() const { return impl_->carver->table().id_base(); }
 

@@ -46,6 +46,8 @@ class Pool final : public catalogue::SpaceSource {
   catalogue::LeaseAreas& leases();
   const catalogue::RecoverySummary& recovery() const;
   uint64_t boot_loss() const;
+  // The machine has started anew since the pool was served: no process of that time is alive.
+  bool new_boot() const;
   const std::string& name() const;
 
   Result<Room> Carve(layout::RegionKind kind, uint64_t length_bytes) override;
@@ -78,6 +80,7 @@ class Pool final : public catalogue::SpaceSource {
     uint64_t lease_deadline_unix_ns = 0;  // 0: no lease
     layout::RegionRoad road = layout::RegionRoad::kMetadata;
     uint64_t request_id = 0;
+    uint64_t endpoint = 0;  // whose clients may use it: the seed of its namespace
   };
   struct ClientRegion {
     RegionSlot slot{0};

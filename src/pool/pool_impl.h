@@ -46,6 +46,7 @@ class Pool::Impl {
   std::unique_ptr<catalogue::LeaseAreas> leases;
   catalogue::RecoverySummary recovery;
   uint64_t boot_loss = 0;
+  bool new_boot = false;
 };
 
 }  // namespace maru::pool

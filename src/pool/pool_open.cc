@@ -75,6 +75,7 @@ void Pool::Impl::EndOwnersOfEarlierBoot(const OpenOptions& options) {
   const bool same = root().boot_id[0].load(kRelaxed) == options.boot_id[0] &&
                     root().boot_id[1].load(kRelaxed) == options.boot_id[1];
   if (same || root().starts.load(kRelaxed) == 0) return;
+  new_boot = true;
   std::vector<RegionSlot> owned;
   for (const auto& [slot, region] : carver->table().regions()) {
     if (region.owner != ClientId(0)) owned.push_back(slot);

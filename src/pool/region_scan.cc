@@ -144,6 +144,7 @@ class Scanner {
     region.lease_id = TextOf(values.lease_id);
     region.road = static_cast<layout::RegionRoad>(values.road);
     region.request_id = values.request_id;
+    region.endpoint = values.endpoint;
     if (HasRecords(region)) scan_.regions.push_back(region);
   }
 

@@ -29,6 +29,7 @@ struct Region {
   std::string instance_id, lease_id;
   layout::RegionRoad road = layout::RegionRoad::kMetadata;
   uint64_t request_id = 0;
+  uint64_t endpoint = 0;
 
   bool has_id() const {
     return kind == layout::RegionKind::kPages || kind == layout::RegionKind::kClientCut;

@@ -82,6 +82,7 @@ RegionSlot RegionTable::Publish(Region region) {
   StoreText(region.lease_id, record.lease_id);
   record.road.store(static_cast<uint8_t>(region.road), kRelease);
   record.request_id.store(region.request_id, kRelease);
+  record.endpoint.store(region.endpoint, kRelease);
   MARU_PUBLICATION_POINT("region:fields");
   uint32_t& cut = cuts_[region.slot.value()];
   record.word.store(layout::RegionWord::Make(region.kind, ++cut).bits(), std::memory_order_release);

@@ -108,6 +108,14 @@ class Commands(unittest.TestCase):
                          (b"of one", b"of two", b"of one"))
         self.assertTrue(b.client.delete("k")["success"])
         self.assertTrue(a.client.exists("k")["exists"])
+        # Nor their regions, though both instances have one name.
+        region = a.handle["region_id"]
+        self.assertEqual(reader.client.list_allocations("reader")["allocations"], [a.handle])
+        self.assertEqual(b.client.list_allocations("x")["allocations"], [b.handle])
+        self.assertFalse(b.client.register("over", region, 0, REGION)["is_new"])
+        self.assertFalse(b.client.return_alloc("a", region)["success"])
+        self.assertEqual(b.client.get_stats()["allocation_manager"]["num_allocations"], 1)
+        self.assertEqual(a.retrieve("k"), b"of one")
         shaken = a.client.handshake()
         self.assertEqual(shaken["rm_address"], self.address)
         self.assertEqual(shaken["maru"]["namespace"], one.told["metadata"])
