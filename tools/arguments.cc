@@ -1,9 +1,16 @@
 #include <charconv>
+#include <cmath>
 
 #include "base/units.h"
 #include "tools/command.h"
 
 namespace maru::tools {
+
+std::string FlagsOf(const OptionRow& row, std::string_view separator) {
+  std::string flags;
+  if (row.letter != '\0') flags += std::string("-") + row.letter + std::string(separator);
+  return flags + "--" + row.flag;
+}
 
 std::string HelpOf(const OptionRow& row) {
   std::string help = row.help;
@@ -43,6 +50,19 @@ Result<uint64_t> Arguments::Number(std::string_view name, uint64_t least, uint64
   }
   return InvalidArgument("--" + std::string(name) + " " + text + ": a number from " +
                          std::to_string(least) + " to " + std::to_string(most) + " is wanted");
+}
+
+Result<uint64_t> Arguments::Milliseconds(std::string_view name, uint64_t most) const {
+  const std::string text = Get(name);
+  double seconds = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  // No number is neither at least 0 nor at most anything.
+  if (parsed.ec == std::errc() && parsed.ptr == text.data() + text.size() && seconds >= 0 &&
+      seconds <= static_cast<double>(most)) {
+    return static_cast<uint64_t>(std::ceil(seconds * 1000));
+  }
+  return InvalidArgument("--" + std::string(name) + " " + text + ": seconds from 0 to " +
+                         std::to_string(most) + " are wanted");
 }
 
 }  // namespace maru::tools

@@ -39,7 +39,7 @@ CLI::Option* AddValue(CLI::App* app, const std::string& flag, const char* name,
 }
 
 void AddOption(CLI::App* app, const OptionRow& row, Arguments* arguments) {
-  const std::string flag = std::string("--") + row.flag;
+  const std::string flag = FlagsOf(row, ",");
   if (row.takes == Takes::kNothing) {
     app->add_flag_callback(
         flag, [arguments, row] { arguments->values[row.flag] = {"true"}; }, row.help);

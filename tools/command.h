@@ -32,6 +32,7 @@ struct OptionRow {
   const char* help;
   Takes takes;
   const char* environment = "";  // the variable that gives it, "" when there is none
+  char letter = '\0';            // "-p" beside "--port", where upstream's command has one
 };
 
 // Reads more options from a file (config.h); only what a command lists can stand there.
@@ -43,6 +44,8 @@ struct PositionalRow {
   Takes takes;  // kOne: required; kMany: one at least
 };
 
+// "-p,--port" with a letter and that separator, "--port" without.
+std::string FlagsOf(const OptionRow& row, std::string_view separator);
 // The help line with the default and the variable.
 std::string HelpOf(const OptionRow& row);
 
@@ -59,6 +62,8 @@ class Arguments {
   // InvalidArgument names the flag, the value and what is possible.
   Result<uint64_t> Size(std::string_view name) const;
   Result<uint64_t> Number(std::string_view name, uint64_t least, uint64_t most) const;
+  // Of a number of seconds, "0.5" as well. `most`: seconds.
+  Result<uint64_t> Milliseconds(std::string_view name, uint64_t most) const;
   bool json() const { return Has("json"); }
 };
 

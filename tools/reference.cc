@@ -36,7 +36,7 @@ std::string Cell(const std::string& text) {
 }
 
 std::string OptionLine(const OptionRow& row) {
-  std::string flag = std::string("--") + row.flag;
+  std::string flag = FlagsOf(row, ", ");
   if (row.takes != Takes::kNothing) flag += std::string(" ") + row.value;
   return "| `" + Cell(flag) + "` | " + Cell(HelpOf(row)) + " |\n";
 }

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdio>
 
+#include "base/log.h"
 #include "client/defaults.h"
 #include "net/event_loop.h"
 #include "os/clock.h"
@@ -13,6 +14,7 @@
 #include "tools/commands.h"
 #include "tools/output.h"
 #include "tools/serve_options.h"
+#include "wire/compat/resource_manager.h"
 
 namespace maru::tools {
 
@@ -28,22 +30,36 @@ Result<std::string> AddressOf(const Arguments& arguments) {
   return host + ":" + std::to_string(port);
 }
 
+constexpr std::string_view kUnused = "Taken and not used";
+
+// What was asked for in vain is said once; the row's help is the reason.
+void WarnIfUnused(const Arguments& given, const OptionRow& row) {
+  const std::string_view help = row.help;
+  if (help.starts_with(kUnused) && given.Has(row.flag)) {
+    LogWarning(std::string("--") + row.flag + " is taken and not used" +
+               std::string(help.substr(kUnused.size())));
+  }
+}
+
 // --- maru resource-manager
 
 constexpr const char* kStateDir = "state-dir";
 constexpr const char* kIdleTimeout = "idle-timeout";
+constexpr const char* kWorkers = "num-workers";
 
 constexpr OptionRow kManagerOwn[] = {
-    {"host", "ADDRESS", "127.0.0.1", "Listen at this address of the host", Takes::kOne},
-    {"port", "PORT", "9850", "Listen at this port; 0: any free one", Takes::kOne},
+    {"host", "ADDRESS", "127.0.0.1", "Listen at this address of the host", Takes::kOne, "", 'H'},
+    {"port", "PORT", "9850", "Listen at this port; 0: any free one", Takes::kOne, "", 'p'},
     {"allow-remote", nullptr, "",
      "Let --host, and that of each maru server, name an address that other hosts reach, without "
      "any "
      "protection",
      Takes::kNothing},
-    {kStateDir, "FOLDER", "", "Taken and not used: all state lies in the pools", Takes::kOne},
-    {kIdleTimeout, "SECONDS", "", "Taken and not followed: the server stays until it is stopped",
-     Takes::kOne},
+    {kStateDir, "FOLDER", "", "Taken and not used: all state lies in the pools", Takes::kOne, "",
+     'd'},
+    {kIdleTimeout, "SECONDS", "", "Taken and not used: the server stays until it is stopped",
+     Takes::kOne, "", 't'},
+    {kWorkers, "N", "", "Taken and not used: one thread serves all", Takes::kOne, "", 'w'},
 };
 
 // What `maru serve` has and this command says otherwise.
@@ -59,15 +75,18 @@ constexpr size_t kManagerRows =
 constexpr std::array<OptionRow, kManagerRows> kManagerOptions = [] {
   std::array<OptionRow, kManagerRows> rows{};
   auto* const rest = std::ranges::copy(kManagerOwn, rows.data()).out;
-  std::ranges::copy_if(kServeOptions, rest, [](const OptionRow& row) { return !IsOtherwise(row); });
+  auto* const end = std::ranges::copy_if(kServeOptions, rest, [](const OptionRow& row) {
+                      return !IsOtherwise(row);
+                    }).out;
+  std::for_each(rest, end, [](OptionRow& row) {
+    if (std::string_view(row.flag) == "log-level") row.letter = 'l';
+  });
   return rows;
 }();
 
 Result<Exit> Manage(const Arguments& given) {
-  for (const char* const flag : {kStateDir, kIdleTimeout}) {
-    if (given.Has(flag) && !given.json())
-      Note(std::string("maru: --") + flag + " is taken and not used");
-  }
+  MARU_RETURN_IF_ERROR(SetUpLog(given.Get("log-level")));
+  for (const OptionRow& row : kManagerOwn) WarnIfUnused(given, row);
   Arguments arguments = given;
   MARU_ASSIGN_OR_RETURN(const std::string address, AddressOf(given));
   arguments.values["listen"] = {"none"};
@@ -77,14 +96,40 @@ Result<Exit> Manage(const Arguments& given) {
 
 // --- maru server
 
+constexpr const char* kDaxPath = "dax-path";
+constexpr const char* kLeaseTtl = "client-lease-ttl";
+constexpr const char* kCpuOnly = "cpu-only";
+constexpr const char* kRemoteBind = "remote-bind";
+constexpr const char* kOfRemoteBind = "Taken and not used: there is no --remote-bind";
+
 constexpr OptionRow kServerOptions[] = {
     {"host", "ADDRESS", "127.0.0.1", "Listen at this address of the resource manager's host",
      Takes::kOne},
     {"port", "PORT", "5555", "Listen at this port; 0: any free one", Takes::kOne},
     {"rm-address", "ADDRESS", "127.0.0.1:9850", "The resource manager, which owns the pools",
      Takes::kOne},
-    {"dax-path", "PATH", "", "Take regions from this pool alone; may be given several times",
+    {kDaxPath, "PATH", "", "Take regions from this pool alone; may be given several times",
      Takes::kMany},
+    {kLeaseTtl, "SECONDS", "30",
+     "A client that has a lease loses its regions when it has not renewed it for so long; 0: "
+     "clients have no leases and are never taken for dead",
+     Takes::kOne},
+    {kCpuOnly, nullptr, "",
+     "Taken and not used: there is no CPU storage tier, its clients are told so, and the endpoint "
+     "serves the pools of the resource manager as without it",
+     Takes::kNothing},
+    {"cpu-capacity-limit", "BYTES", "", "Taken and not used: there is no CPU storage tier",
+     Takes::kOne},
+    {kRemoteBind, "URL", "", "Refused: pages are shared within one host", Takes::kOne},
+    {"remote-pool-size", "SIZE", "", kOfRemoteBind, Takes::kOne},
+    {"remote-page-bytes", "SIZE", "", kOfRemoteBind, Takes::kOne},
+    {"remote-pool-id", "NAME", "", kOfRemoteBind, Takes::kOne},
+    {"remote-ucx-device", "DEVICE", "", kOfRemoteBind, Takes::kOne},
+    {"remote-capacity", "SIZE", "", kOfRemoteBind, Takes::kOne},
+    {"remote-eviction", "lru|none", "", kOfRemoteBind, Takes::kOne},
+    {"remote-reservation-ttl", "SECONDS", "", kOfRemoteBind, Takes::kOne},
+    {"remote-ticket-ttl", "SECONDS", "", kOfRemoteBind, Takes::kOne},
+    {"remote-quarantine-ttl", "SECONDS", "", kOfRemoteBind, Takes::kOne},
     {"log-level", "LEVEL", "info", "Log to standard error from debug, info, warning or error on",
      Takes::kOne, "MARU_LOG_LEVEL"},
 };
@@ -94,7 +139,9 @@ Result<server::EndpointKeeperOptions> KeeperOptions(const Arguments& arguments) 
   MARU_ASSIGN_OR_RETURN(const std::string address, AddressOf(arguments));
   options.address = "tcp://" + address;
   options.rm_address = arguments.Get("rm-address");
-  options.paths = arguments.All("dax-path");
+  options.paths = arguments.All(kDaxPath);
+  MARU_ASSIGN_OR_RETURN(options.lease_ms,
+                        arguments.Milliseconds(kLeaseTtl, wire::compat::kRmOpenLeaseMsMax / 1000));
   options.client_id = client::DefaultLabel();
   return options;
 }
@@ -109,8 +156,23 @@ void Tell(const Arguments& arguments, const std::string& address) {
   std::fflush(stdout);
 }
 
+// What would serve other hosts is not done without: they would wait for ever.
+Status CheckWhatIsNotOffered(const Arguments& arguments) {
+  if (arguments.Has(kRemoteBind)) {
+    return FailedPrecondition("--remote-bind " + arguments.Get(kRemoteBind) +
+                              ": pages are shared within one host, others cannot be served; start "
+                              "a server on each of them, and this one without it");
+  }
+  if (arguments.Has(kCpuOnly) && arguments.Has(kDaxPath)) {
+    return InvalidArgument("--cpu-only and --dax-path ask for different storage: choose one");
+  }
+  for (const OptionRow& row : kServerOptions) WarnIfUnused(arguments, row);
+  return OkStatus();
+}
+
 Result<Exit> HoldEndpoint(const Arguments& arguments) {
   MARU_RETURN_IF_ERROR(SetUpLog(arguments.Get("log-level")));
+  MARU_RETURN_IF_ERROR(CheckWhatIsNotOffered(arguments));
   MARU_ASSIGN_OR_RETURN(const server::EndpointKeeperOptions options, KeeperOptions(arguments));
   MARU_ASSIGN_OR_RETURN(const os::SignalFd signals, os::StopSignals());
   MARU_ASSIGN_OR_RETURN(const auto loop, net::EventLoop::Create(&os::RealClock()));

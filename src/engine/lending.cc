@@ -9,7 +9,7 @@
 namespace maru::engine {
 
 Result<Lending::Lent> Lending::Request(uint64_t bytes, const pool::Pool::ClientCut& client,
-                                       std::span<const std::string> only) {
+                                       std::span<const std::string> only, uint64_t lease_ns) {
   pool::Pool::ClientCut cut = client;
   if (Leased(client)) {
     if (core_->region_leases.Lapsed(LeaseOf(client))) {
@@ -17,7 +17,7 @@ Result<Lending::Lent> Lending::Request(uint64_t bytes, const pool::Pool::ClientC
       return FailedPrecondition("lease " + client.lease_id +
                                 " has ended: a region needs a new one");
     }
-    cut.lease_deadline_unix_ns = core_->NowUnix() + core_->options.region_lease_ns;
+    cut.lease_deadline_unix_ns = core_->NowUnix() + lease_ns;
   }
   uint64_t largest = 0;
   Status refused;
@@ -28,8 +28,7 @@ Result<Lending::Lent> Lending::Request(uint64_t bytes, const pool::Pool::ClientC
     if (region.ok()) {
       ++core_->counters.client_regions_cut;
       if (Leased(client)) {
-        core_->region_leases.Add(LeaseOf(client), (*region)->cut.id,
-                                 core_->now_ns + core_->options.region_lease_ns);
+        core_->region_leases.Add(LeaseOf(client), (*region)->cut.id, core_->now_ns + lease_ns);
       }
       return Lent{stock.get(), *region};
     }
@@ -90,13 +89,13 @@ void Lending::EndAll(const RegionLeases::Key& key, Why why) {
   }
 }
 
-void Lending::StartLease(const Lent& lent) {
-  const uint64_t ends_unix_ns = core_->NowUnix() + core_->options.region_lease_ns;
+void Lending::StartLease(const Lent& lent, uint64_t lease_ns) {
+  const uint64_t ends_unix_ns = core_->NowUnix() + lease_ns;
   lent.region->cut.client.lease_deadline_unix_ns = ends_unix_ns;
   lent.stock->pool().SetLeaseDeadline(lent.region->cut.slot, ends_unix_ns);
 }
 
-Lending::LeaseState Lending::Heartbeat(const RegionLeases::Key& key, Beat beat) {
+Lending::LeaseState Lending::Heartbeat(const RegionLeases::Key& key, Beat beat, uint64_t lease_ns) {
   if (core_->region_leases.Lapsed(key)) return LeaseState::kLapsed;
   const std::set<RegionId>* const held = core_->region_leases.Find(key);
   if (held == nullptr) {
@@ -110,9 +109,9 @@ Lending::LeaseState Lending::Heartbeat(const RegionLeases::Key& key, Beat beat) 
     return LeaseState::kHeld;
   }
   for (const RegionId id : *held) {
-    StartLease(Find(id.value()));
+    StartLease(Find(id.value()), lease_ns);
   }
-  core_->region_leases.Renew(key, core_->now_ns + core_->options.region_lease_ns);
+  core_->region_leases.Renew(key, core_->now_ns + lease_ns);
   return LeaseState::kHeld;
 }
 
@@ -135,9 +134,14 @@ void Lending::TakeOver() {
         if (client.lease_deadline_unix_ns != 0) core_->region_leases.SetLapsed(LeaseOf(client));
         continue;
       }
-      core_->region_leases.Add(LeaseOf(client), region->cut.id,
-                               core_->now_ns + core_->options.region_lease_ns);
-      StartLease({stock.get(), region.get()});
+      // The record does not say how long its client's leases are: a long one keeps what is left.
+      const uint64_t now_unix_ns = core_->NowUnix();
+      const uint64_t left_ns =
+          client.lease_deadline_unix_ns - std::min(client.lease_deadline_unix_ns, now_unix_ns);
+      const uint64_t lease_ns =
+          std::max(core_->options.region_lease_ns, std::min(left_ns, kLeaseNsMax));
+      core_->region_leases.Add(LeaseOf(client), region->cut.id, core_->now_ns + lease_ns);
+      StartLease({stock.get(), region.get()}, lease_ns);
     }
   }
 }

@@ -14,6 +14,9 @@ namespace maru::engine {
 
 class Lending {
  public:
+  // A clock that was set says nothing beyond it.
+  static constexpr uint64_t kLeaseNsMax = 86'400'000'000'000;
+
   explicit Lending(Core* core) : core_(core) {}
 
   struct Lent {
@@ -22,9 +25,10 @@ class Lending {
   };
   // From the first pool that has the room, of those of that name if any is named. InvalidArgument:
   // no pool is so large, or the client's names are no names; ResourceExhausted: no room now;
-  // NotFound: no pool has any of those names; FailedPrecondition: its lease has lapsed.
+  // NotFound: no pool has any of those names; FailedPrecondition: its lease has lapsed. A client
+  // with a lease holds it for lease_ns from now on.
   Result<Lent> Request(uint64_t bytes, const pool::Pool::ClientCut& client,
-                       std::span<const std::string> only = {});
+                       std::span<const std::string> only = {}, uint64_t lease_ns = 0);
   // `id`: as it came over the wire.
   Lent Find(uint64_t id) const;
   // NotFound: the endpoint's instance owns no such region.
@@ -34,14 +38,15 @@ class Lending {
 
   enum class Beat : uint8_t { kRenew, kRelease };
   enum class LeaseState : uint8_t { kHeld, kLapsed };
-  LeaseState Heartbeat(const RegionLeases::Key& lease, Beat beat);
+  LeaseState Heartbeat(const RegionLeases::Key& lease, Beat beat, uint64_t lease_ns);
   // Ends what is not renewed in time. Returns when the next lease ends, 0: none is held.
   uint64_t EndLapsed();
 
   // Nobody was served for so long: that time counts against no lease.
   void NotServed(uint64_t pause_ns) { core_->region_leases.Delay(pause_ns); }
 
-  // At the start of a server: the time of each lease starts anew. A lease that had lapsed stays so
+  // At the start of a server: the time of each lease starts anew, with what was
+  // left of one that is longer. A lease that had lapsed stays so
   // as far as a region tells of it.
   void TakeOver();
 
@@ -56,7 +61,7 @@ class Lending {
   void EndAll(const RegionLeases::Key& key, Why why);
   void GiveBack(const Lent& lent);
   // For people; the time itself is in region_leases.
-  void StartLease(const Lent& lent);
+  void StartLease(const Lent& lent, uint64_t lease_ns);
 
   Core* core_;
 };

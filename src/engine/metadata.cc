@@ -51,12 +51,13 @@ MetadataReply Metadata::Answer(const MetadataContext& context, MetadataType type
 // --- Regions.
 
 MetadataReply Metadata::Alloc(const MetadataContext& context, const compat::AllocRequest& request) {
+  const uint64_t lease_ns = LeaseNs(context);
   const Result<Lending::Lent> lent =
       lending_->Request(request.size_bytes,
                         {.instance_id = RecordName(request.instance_id),
-                         .lease_id = RecordName(request.lease_id),
+                         .lease_id = lease_ns == 0 ? std::string() : RecordName(request.lease_id),
                          .endpoint = context.endpoint()},
-                        context.pool_paths);
+                        context.pool_paths, lease_ns);
   if (!lent.ok()) {
     return compat::AllocReply{std::nullopt,
                               "Allocation failed: " + std::string(lent.status().message())};
@@ -169,13 +170,19 @@ MetadataReply Metadata::Keys(const catalogue::Namespace& name_space, MetadataTyp
 
 // --- The rest.
 
+uint64_t Metadata::LeaseNs(const MetadataContext& context) const {
+  return context.lease_ns.value_or(core_->options.region_lease_ns);
+}
+
 MetadataReply Metadata::Heartbeat(const MetadataContext& context,
                                   const compat::HeartbeatRequest& request) {
-  if (request.lease_id.empty()) return compat::HeartbeatReply{};
+  const uint64_t lease_ns = LeaseNs(context);
+  if (request.lease_id.empty() || lease_ns == 0) return compat::HeartbeatReply{};
   const auto beat = request.lease_release ? Lending::Beat::kRelease : Lending::Beat::kRenew;
   const auto state = lending_->Heartbeat(
-      {RecordName(request.instance_id), RecordName(request.lease_id), context.endpoint()}, beat);
-  return compat::HeartbeatReply{static_cast<double>(core_->options.region_lease_ns) / 1e9,
+      {RecordName(request.instance_id), RecordName(request.lease_id), context.endpoint()}, beat,
+      lease_ns);
+  return compat::HeartbeatReply{static_cast<double>(lease_ns) / 1e9,
                                 state == Lending::LeaseState::kLapsed};
 }
 

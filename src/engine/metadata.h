@@ -49,6 +49,7 @@ class Metadata {
                                      wire::compat::MetadataType type, std::string_view key);
   wire::compat::MetadataReply Heartbeat(const MetadataContext& context,
                                         const wire::compat::HeartbeatRequest& request);
+  uint64_t LeaseNs(const MetadataContext& context) const;  // 0: clients have no leases
   wire::compat::MetadataReply Plain(const MetadataContext& context,
                                     wire::compat::MetadataType type) const;
   wire::compat::MetadataReply Stats(const MetadataContext& context) const;

@@ -21,6 +21,8 @@ struct MetadataContext {
   }
   // Of its regions.
   uint64_t endpoint() const { return name_space.seed(); }
+  // Of its clients' leases; 0: they have none; nullopt: options.region_lease_ns.
+  std::optional<uint64_t> lease_ns;
   // For our own handlers on this host.
   std::optional<wire::compat::LocalRoad> local_road;
 };

@@ -567,6 +567,36 @@ TEST_F(MetadataTest, ALeaseThatIsNotRenewedLeavesItsRegionsWithoutAnOwner) {
   EXPECT_EQ(ClientCutBytes(), 4 * kMiB);
 }
 
+TEST_F(MetadataTest, ALeaseLastsAsLongAsItsEndpointSays) {
+  UpstreamClient brief(&host_, "a", "lease-1"), standard(&host_, "b", "lease-2");
+  UpstreamClient without(&host_, "c", "lease-3"), lengthy(&host_, "d", "lease-4");
+  brief.SetLease(2 * kSecondNs);
+  without.SetLease(0);
+  lengthy.SetLease(600 * kSecondNs);
+  const uint64_t regions[] = {brief.Alloc(), standard.Alloc(), without.Alloc(), lengthy.Alloc()};
+  EXPECT_EQ(brief.Beat().lease_ttl_s, 2.0);
+  EXPECT_EQ(standard.Beat().lease_ttl_s, 30.0);
+  EXPECT_EQ(without.Beat().lease_ttl_s, 0.0);  // an empty reply
+  EXPECT_EQ(lengthy.Beat().lease_ttl_s, 600.0);
+  Wait(2 * kSecondNs);
+  EXPECT_TRUE(brief.Beat().lease_expired);
+  EXPECT_FALSE(brief.Register("1", regions[0], 0));
+  EXPECT_FALSE(standard.Beat().lease_expired);
+  Wait(30 * kSecondNs);
+  EXPECT_TRUE(standard.Beat().lease_expired);
+  EXPECT_FALSE(standard.Register("2", regions[1], 0));
+  EXPECT_TRUE(without.Register("3", regions[2], 0));
+  EXPECT_TRUE(lengthy.Register("4", regions[3], 0));
+  // A longer one keeps what was left of it: its client renews it only once in 150 s.
+  host_.Restart();
+  Wait(100 * kSecondNs);
+  EXPECT_TRUE(lengthy.Register("5", regions[3], 4096));
+  EXPECT_FALSE(lengthy.Beat().lease_expired);
+  Wait(600 * kSecondNs);
+  EXPECT_TRUE(lengthy.Beat().lease_expired);
+  EXPECT_TRUE(without.Register("6", regions[2], 4096));
+}
+
 TEST_F(MetadataTest, AReleasedLeaseEndsAtOnce) {
   UpstreamClient a(&host_, "a", "lease-1");
   const uint64_t region = a.Alloc();

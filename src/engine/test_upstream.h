@@ -38,6 +38,8 @@ class UpstreamClient {
     return Ask<Reply>(type, compat::PlainRequest{});
   }
 
+  // Of its endpoint; 0: clients have none.
+  void SetLease(uint64_t lease_ns) { context_.lease_ns = lease_ns; }
   void TakeRegionsFrom(std::vector<std::string> pools) { context_.pool_paths = std::move(pools); }
   compat::AllocReply TryAlloc(uint64_t bytes) {
     return Ask<compat::AllocReply>(MetadataType::kRequestAlloc,

@@ -23,7 +23,8 @@ Status EndpointKeeper::Connect() {
   MARU_ASSIGN_OR_RETURN(
       out_, compat::EncodeRmOpenRequest({.client_id = options_.client_id,
                                          .address = options_.address,
-                                         .paths = {options_.paths.begin(), options_.paths.end()}}));
+                                         .paths = {options_.paths.begin(), options_.paths.end()},
+                                         .lease_ms = options_.lease_ms}));
   MARU_ASSIGN_OR_RETURN(socket_, os::TcpSocket::Connect(address, os::Deadline::After(kConnectMs)));
   MARU_RETURN_IF_ERROR(loop_->Watch(socket_.fd(), os::Interest::kReadWrite,
                                     [this](const os::ReadyEvent& event) { OnReady(event); }));

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,11 @@
 namespace maru::server {
 
 struct EndpointKeeperOptions {
-  std::string rm_address;          // of the daemon: "127.0.0.1:9850"
-  std::string address;             // to be opened: "tcp://127.0.0.1:5555"
-  std::vector<std::string> paths;  // of the pools to take regions from; empty: any
-  std::string client_id;           // "hostname:pid"
+  std::string rm_address;            // of the daemon: "127.0.0.1:9850"
+  std::string address;               // to be opened: "tcp://127.0.0.1:5555"
+  std::vector<std::string> paths;    // of the pools to take regions from; empty: any
+  std::optional<uint64_t> lease_ms;  // of clients' leases; 0: they have none
+  std::string client_id;             // "hostname:pid"
 };
 
 class EndpointKeeper {

@@ -12,6 +12,8 @@ using wire::compat::RmStatus;
 
 namespace {
 
+constexpr uint64_t kNsPerMs = 1'000'000;
+
 RmOpenReply Refused(RmStatus status, std::string why) {
   return {.status = status, .address = {}, .message = std::move(why)};
 }
@@ -58,6 +60,9 @@ RmOpenReply LentEndpoints::Open(const net::compat::RmCaller& caller,
   // Nobody is answered before this step ends.
   endpoint.server->set_rm_address(rm_address_);
   endpoint.server->set_pool_paths({request.paths.begin(), request.paths.end()});
+  if (request.lease_ms.has_value()) {
+    endpoint.server->set_lease_ns(*request.lease_ms * kNsPerMs);
+  }
   wire::compat::LocalRoad road = local_road_;
   road.name_space = endpoint.socket->address();
   endpoint.server->SetRoad(std::move(road));

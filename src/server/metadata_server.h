@@ -22,6 +22,8 @@ class MetadataServer final : public net::compat::MetadataService {
   void set_rm_address(std::string address) { context_.rm_address = std::move(address); }
   // Regions are taken from these pools alone; none: from any.
   void set_pool_paths(std::vector<std::string> paths) { context_.pool_paths = std::move(paths); }
+  // Of clients' leases; 0: they have none. Without a call, what the engine takes.
+  void set_lease_ns(uint64_t lease_ns) { context_.lease_ns = lease_ns; }
   // Its namespace is that of all keys.
   void SetRoad(wire::compat::LocalRoad road);
 

@@ -70,10 +70,12 @@ class Commands(unittest.TestCase):
         self.pools = [self.folder / "pool", self.folder / "second"]
         self.manager = self.start_manager()
 
-    def start_manager(self, *words, port=0):
+    def start_manager(self, *words, port=0, level="WARN"):
+        words = [*words, *(() if port is None else ("--port", port)),
+                 *(() if level is None else ("--log-level", level))]
         pools = [word for pool in self.pools for word in ("--pool", f"file:{pool},size=64MiB")]
-        manager = Program(self.folder / "maru-resource-manager", "--port", port, *pools,
-                          "--socket", self.folder / "sock", "--log-level", "WARN", *words)
+        manager = Program(self.folder / "maru-resource-manager", *pools, "--socket",
+                          self.folder / "sock", *words)
         self.addCleanup(manager.close)
         self.address = manager.told["resource_manager"]
         return manager
@@ -180,6 +182,14 @@ class Commands(unittest.TestCase):
                 (("--port", "0", "--dax-path", "/dev/dax9.9"), 1, ("/dev/dax9.9",)),
                 (("--port", "70000"), 2, ("--port", "70000")),
                 (("--port", "0", "--log-level", "LOUD"), 2, ("LOUD",)),
+                (("--port", "0", "--client-lease-ttl", "-1"), 2, ("--client-lease-ttl -1",)),
+                (("--port", "0", "--client-lease-ttl", "nan"), 2, ("--client-lease-ttl nan",)),
+                (("--port", "0", "--client-lease-ttl", "30s"), 2, ("--client-lease-ttl 30s",)),
+                (("--port", "0", "--client-lease-ttl", "86401"), 2, ("86400",)),
+                (("--port", "0", "--remote-bind", "tcp://0.0.0.0:6600"), 1,
+                 ("--remote-bind tcp://0.0.0.0:6600", "one host")),
+                (("--port", "0", "--cpu-only", "--dax-path", self.pools[1]), 2,
+                 ("--cpu-only", "--dax-path")),
                 (("--port", "0", "--rm-address", "nowhere:1"), 2, ("nowhere:1",)),
                 (("--port", "0", "--rm-address", "127.0.0.1:1"), 3,
                  ("127.0.0.1:1", "Connection refused"))):
@@ -189,11 +199,60 @@ class Commands(unittest.TestCase):
             for word in said:
                 self.assertIn(word, done.stderr)
 
-    def test_the_resource_manager_says_what_it_does_not_use(self):
-        self.manager.end()
-        self.manager = self.start_manager("--state-dir", self.folder, "--idle-timeout", "60")
-        for flag in ("--state-dir", "--idle-timeout"):
-            self.assertIn("not used", self.manager.await_line(flag))
+    def test_the_resource_manager_takes_every_flag_of_upstreams(self):
+        for words in (("--state-dir", self.folder, "--idle-timeout", 60, "--num-workers", 32,
+                       "--host", "127.0.0.1", "--port", 0, "--log-level", "warn"),
+                      ("-d", self.folder, "-t", 60, "-w", 32, "-H", "127.0.0.1", "-p", 0,
+                       "-l", "warn")):
+            self.manager.end()
+            self.manager = self.start_manager(*words, port=None, level=None)
+            for flag in ("--state-dir", "--idle-timeout", "--num-workers"):
+                self.assertIn("not used", self.manager.await_line(flag))
+            self.start_server().end()
+
+    def test_a_server_takes_every_flag_of_upstreams(self):
+        server = self.start_server(
+            "--host", "127.0.0.1", "--cpu-only", "--cpu-capacity-limit", 64 << 30,
+            "--client-lease-ttl", 30, "--remote-pool-size", "8G", "--remote-page-bytes", "32M",
+            "--remote-pool-id", "maru", "--remote-ucx-device", "mlx5_1:1", "--remote-capacity",
+            "64G", "--remote-eviction", "lru", "--remote-reservation-ttl", 60.0,
+            "--remote-ticket-ttl", 120.0, "--remote-quarantine-ttl", 600.0)
+        # One line for each that does nothing, and the endpoint is as without them.
+        for flag in ("--cpu-only", "--cpu-capacity-limit", "--remote-pool-size",
+                     "--remote-page-bytes", "--remote-pool-id", "--remote-ucx-device",
+                     "--remote-capacity", "--remote-eviction", "--remote-reservation-ttl",
+                     "--remote-ticket-ttl", "--remote-quarantine-ttl"):
+            self.assertIn("is taken and not used: ", server.await_line(flag + " "))
+        instance = self.instance(server, "a")
+        instance.alloc(REGION)
+        self.assertTrue(instance.store("k", b"bytes"))
+        self.assertIn("STORAGE", instance.client.storage("register", {})["error"])
+
+    def test_leases_last_as_long_as_the_server_was_told(self):
+        brief, standard, none = (self.start_server("--client-lease-ttl", "0.25"),
+                                 self.start_server(), self.start_server("--client-lease-ttl", 0))
+        regions = {}
+        for server, ttl in ((brief, {"lease_ttl": 0.25, "lease_expired": False}),
+                            (standard, {"lease_ttl": 30.0, "lease_expired": False}), (none, {})):
+            name = server.told["metadata"]
+            client = self.instance(server, name).client
+            regions[name] = client.alloc(name, REGION, lease_id=name)["handle"]["region_id"]
+            self.assertEqual(client.heartbeat(instance_id=name, lease_id=name), ttl)
+        # Nobody renews: the brief one's region is nobody's soon, and only that.
+        watchers = {server: self.instance(server, "watcher").client
+                    for server in (brief, standard, none)}
+
+        def owned(server):
+            return [handle["region_id"]
+                    for handle in watchers[server].list_allocations("watcher")["allocations"]]
+
+        while owned(brief):
+            os.sched_yield()
+        for server in (standard, none):
+            self.assertEqual(owned(server), [regions[server.told["metadata"]]])
+        name = brief.told["metadata"]
+        self.assertTrue(self.instance(brief, name).client.heartbeat(
+            instance_id=name, lease_id=name)["lease_expired"])
 
     def test_other_hosts_need_a_word_of_the_resource_managers_user(self):
         done = ended(self.folder / "maru-resource-manager", "--host", "0.0.0.0", "--port", "0",

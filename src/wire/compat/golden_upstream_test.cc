@@ -96,7 +96,7 @@ TEST(GoldenUpstreamResourceManager, Requests) {
   ExpectRmRequest("free-request", RmFreeRequest{kHandle, "host-a:321", 2});
   ExpectRmRequest("stats-request", RmStatsRequest{});
   ExpectRmRequest("access-request", RmAccessRequest{kHandle, "host-a:321"});
-  const RmOpenRequest open{"host-a:321", "tcp://127.0.0.1:5555", {"/dev/dax0.0"}};
+  const RmOpenRequest open{"host-a:321", "tcp://127.0.0.1:5555", {"/dev/dax0.0"}, 45'000};
   ExpectRmRequest("open-request", open);
   const auto encoded = EncodeRmOpenRequest(open);
   ASSERT_OK(encoded);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -22,6 +23,7 @@ inline constexpr uint32_t kRmErrorBytesMax = 1024;  // longer texts are cut
 inline constexpr uint32_t kRmUuidBytesMax = 64;
 inline constexpr uint32_t kRmAddressBytesMax = 256;
 inline constexpr uint32_t kRmOpenPathsMax = 64;
+inline constexpr uint64_t kRmOpenLeaseMsMax = 86'400'000;
 
 enum class RmType : uint16_t {
   kAllocRequest = 1,
@@ -80,6 +82,8 @@ struct RmOpenRequest {
   std::string_view client_id;
   std::string_view address;             // "tcp://127.0.0.1:5555"
   std::vector<std::string_view> paths;  // of the pools to take regions from; empty: any
+  // Of clients' leases, 0: they have none; nullopt: what the daemon takes.
+  std::optional<uint64_t> lease_ms;
   friend bool operator==(const RmOpenRequest&, const RmOpenRequest&) = default;
 };
 

@@ -86,6 +86,12 @@ void Decode(RmReader& reader, RmOpenRequest& request) {
     const auto bytes = reader.Number<uint32_t>("path's length");
     request.paths.push_back(reader.Text("path", bytes, kRmPathBytesMax));
   }
+  if (!reader.ok() || reader.AtEnd()) return;
+  const auto lease_ms = reader.Number<uint64_t>("lease");
+  if (reader.ok() && lease_ms > kRmOpenLeaseMsMax) {
+    return reader.Fail(Concat("a lease of ", lease_ms, " ms, at most ", kRmOpenLeaseMsMax));
+  }
+  request.lease_ms = lease_ms;
 }
 
 class RmWriter {
@@ -259,6 +265,10 @@ Result<std::vector<std::byte>> EncodeRmOpenRequest(const RmOpenRequest& request)
     fits = fits && path.size() <= kRmPathBytesMax;
     bytes += 4 + path.size();
   }
+  if (request.lease_ms.has_value()) {
+    fits = fits && *request.lease_ms <= kRmOpenLeaseMsMax;
+    bytes += sizeof(uint64_t);
+  }
   if (!fits || bytes > kRmPayloadBytesMax) {
     return InvalidArgument(Concat("the request has ", bytes, " bytes and ", request.paths.size(),
                                   " paths, at most ", kRmPayloadBytesMax, " and ",
@@ -272,6 +282,7 @@ Result<std::vector<std::byte>> EncodeRmOpenRequest(const RmOpenRequest& request)
     out.PathLength(path);
     out.Text(path, kRmPathBytesMax);
   }
+  if (request.lease_ms.has_value()) out.Number(*request.lease_ms);
   return out.Finish(RmType::kOpenRequest);
 }
 

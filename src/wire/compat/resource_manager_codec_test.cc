@@ -105,6 +105,26 @@ TEST(ResourceManagerDecode, RefusesOpenRequestsWithTooMuch) {
   EXPECT_EQ(Refusal(0x4D01, many), "OPEN: address has 257 bytes, at most 256");
 }
 
+TEST(ResourceManagerDecode, ReadsTheLeaseOfAnOpenRequestWhereThereIsOne) {
+  const auto lease_of = [](std::optional<uint64_t> lease_ms) {
+    const auto encoded = EncodeRmOpenRequest({"c:1", "tcp://127.0.0.1:1", {}, lease_ms});
+    EXPECT_OK(encoded);
+    RmRequest request;
+    EXPECT_OK(DecodeRmRequest(0x4D01, std::span(*encoded).subspan(kRmHeaderBytes), &request));
+    return std::get<RmOpenRequest>(request).lease_ms;
+  };
+  EXPECT_EQ(lease_of(std::nullopt), std::nullopt);
+  EXPECT_EQ(lease_of(0), 0u);
+  EXPECT_EQ(lease_of(kRmOpenLeaseMsMax), kRmOpenLeaseMsMax);
+  EXPECT_FALSE(EncodeRmOpenRequest({"c:1", "tcp://127.0.0.1:1", {}, kRmOpenLeaseMsMax + 1}).ok());
+
+  std::vector<std::byte> open(16);  // no client id, no address, no path, and a lease
+  StoreLittle(&open[8], kRmOpenLeaseMsMax + 1);
+  EXPECT_EQ(Refusal(0x4D01, open), "OPEN: a lease of 86400001 ms, at most 86400000");
+  open.resize(15);
+  EXPECT_NE(Refusal(0x4D01, open), "");
+}
+
 TEST(ResourceManagerDecode, ReadsBothAnswersToAnOpenRequest) {
   const auto decode = [](std::span<const std::byte> message, RmOpenReply* reply) {
     return DecodeRmOpenReply(LoadLittle<uint16_t>(&message[6]), message.subspan(kRmHeaderBytes),
