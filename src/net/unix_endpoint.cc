@@ -13,6 +13,10 @@ UnixEndpoint::~UnixEndpoint() {
 
 Status UnixEndpoint::Serve(os::UnixListener listener) {
   buffer_.resize(layout::kFrameBytesMax);
+  if (pause_ == nullptr) {
+    MARU_ASSIGN_OR_RETURN(
+        pause_, AcceptPause::Create(loop_, [this] { SetAccepting(os::Interest::kRead); }));
+  }
   listeners_.push_back(std::make_unique<os::UnixListener>(std::move(listener)));
   const os::UnixListener* const kept = listeners_.back().get();
   return loop_->Watch(kept->fd(), os::Interest::kRead,
@@ -22,14 +26,12 @@ Status UnixEndpoint::Serve(os::UnixListener listener) {
 void UnixEndpoint::Accept(const os::UnixListener& listener) {
   Result<os::SeqpacketSocket> accepted = listener.TryAccept();
   if (!accepted.ok()) {
-    LogWarning("accept on " + listener.address().ToString() + ": " +
-               std::string(accepted.status().message()));
-    // Most likely no descriptor is left. Who waits would be reported for ever, so nobody is looked
-    // for until a connection has ended.
-    if (!connections_.empty()) SetAccepting(os::Interest::kNone);
-    return;
+    SetAccepting(os::Interest::kNone);
+    return pause_->Begin("accept on " + listener.address().ToString() + ": " +
+                         std::string(accepted.status().message()));
   }
   if (!accepted->valid()) return;
+  pause_->Accepted();
   const ConnectionId id = next_id_++;
   auto connection = std::make_unique<Connection>();
   connection->socket = std::move(*accepted);

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "net/accept_pause.h"
 #include "net/event_loop.h"
 #include "os/unix_socket.h"
 
@@ -78,6 +79,7 @@ class UnixEndpoint {
   std::set<ConnectionId> strangers_;  // of these; the lowest is the oldest
   ConnectionId next_id_ = 1;
   bool accepting_ = true;
+  std::unique_ptr<AcceptPause> pause_;  // from the first listener on
   std::vector<std::byte> buffer_;
 };
 

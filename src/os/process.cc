@@ -91,18 +91,18 @@ Status OnEachFork(ForkFunction before, ForkFunction in_parent, ForkFunction in_c
   return OkStatus();
 }
 
-Status RaiseDescriptorLimit(std::uint64_t wanted) {
+Result<std::uint64_t> RaiseDescriptorLimit(std::uint64_t wanted) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) {
     return ErrnoStatus(errno, "read the limit of open descriptors", "");
   }
   const rlim_t raised = std::min<rlim_t>(wanted, limit.rlim_max);
-  if (raised <= limit.rlim_cur) return OkStatus();
+  if (raised <= limit.rlim_cur) return limit.rlim_cur;
   limit.rlim_cur = raised;
   if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) {
     return ErrnoStatus(errno, "raise the limit of open descriptors", "");
   }
-  return OkStatus();
+  return raised;
 }
 
 Status CheckFreeDescriptors(std::size_t count) {

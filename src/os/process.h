@@ -36,8 +36,8 @@ using ForkFunction = void (*)();
 Status OnEachFork(ForkFunction before, ForkFunction in_parent, ForkFunction in_child);
 
 // Raises the number of descriptors that this process may have open to WANTED, as far as the hard
-// limit allows; never lowers it.
-Status RaiseDescriptorLimit(std::uint64_t wanted);
+// limit allows; never lowers it. Returns how many there are now.
+Result<std::uint64_t> RaiseDescriptorLimit(std::uint64_t wanted);
 
 // ResourceExhausted unless so many more descriptors can be open at this moment. It looks by taking
 // them for that moment, so it cannot know what other threads take afterwards.

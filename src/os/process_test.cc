@@ -229,11 +229,11 @@ TEST(Process, RaisesItsDescriptorLimitAsFarAsTheHardOneAndNeverLowersIt) {
     return limit.rlim_cur;
   };
   const DescriptorLimit low(64);
-  EXPECT_OK(RaiseDescriptorLimit(32));
+  EXPECT_EQ(*RaiseDescriptorLimit(32), 64u);
   EXPECT_EQ(now(), 64u);
-  EXPECT_OK(RaiseDescriptorLimit(128));
+  EXPECT_EQ(*RaiseDescriptorLimit(128), 128u);
   EXPECT_EQ(now(), 128u);
-  EXPECT_OK(RaiseDescriptorLimit(~std::uint64_t{0}));
+  EXPECT_EQ(*RaiseDescriptorLimit(~std::uint64_t{0}), DescriptorLimit::HardMax());
   EXPECT_EQ(now(), DescriptorLimit::HardMax());
 }
 

@@ -1,15 +1,19 @@
 #include "os/tcp_socket.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <charconv>
 #include <cstring>
 #include <utility>
 
+#include "base/check.h"
 #include "os/errno_status.h"
 
 namespace maru::os {
@@ -234,6 +238,29 @@ Result<TcpSocket> TcpListener::TryAccept() const {
   }
   MARU_RETURN_IF_ERROR(SendSmallMessagesAtOnce(fd.get()));
   return TcpSocket(std::move(fd));
+}
+
+Result<ForeignConnections> ForeignConnections::Create() {
+  UniqueFd idle(::eventfd(0, EFD_CLOEXEC));
+  if (!idle.valid()) return ErrnoStatus(errno, "make an event descriptor", "");
+  UniqueFd spare(::fcntl(idle.get(), F_DUPFD_CLOEXEC, 0));
+  if (!spare.valid()) return ErrnoStatus(errno, "duplicate an event descriptor", "");
+  return ForeignConnections(std::move(idle), std::move(spare));
+}
+
+bool ForeignConnections::ShutDown(int fd, uint16_t local_port) const {
+  // What is looked at stays what it is, also when its owner closes the number and it comes again.
+  if (::dup3(fd, spare_.get(), O_CLOEXEC) < 0) return false;
+  SocketName peer;
+  peer.size = sizeof(peer.storage);
+  bool ended = false;
+  if (::getpeername(spare_.get(), peer.get(), &peer.size) == 0 &&
+      (peer.storage.ss_family == AF_INET || peer.storage.ss_family == AF_INET6)) {
+    const Result<uint16_t> port = BoundPort(spare_.get());
+    ended = port.ok() && *port == local_port && ::shutdown(spare_.get(), SHUT_RDWR) == 0;
+  }
+  MARU_CHECK_GE(::dup3(idle_.get(), spare_.get(), O_CLOEXEC), 0);
+  return ended;
 }
 
 }  // namespace maru::os

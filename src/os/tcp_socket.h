@@ -69,6 +69,24 @@ class TcpSocket {
   UniqueFd fd_;
 };
 
+// Ends connections whose descriptors another thread owns, and may have closed meanwhile. Needs no
+// free descriptor.
+class ForeignConnections {
+ public:
+  static Result<ForeignConnections> Create();
+
+  // Both directions. Nothing happens, and false comes back, when FD is no connection to that port
+  // of this host any more.
+  bool ShutDown(int fd, uint16_t local_port) const;
+
+ private:
+  ForeignConnections(UniqueFd idle, UniqueFd spare)
+      : idle_(std::move(idle)), spare_(std::move(spare)) {}
+
+  UniqueFd idle_;   // what spare_ is between two calls
+  UniqueFd spare_;  // a number to look through at a connection
+};
+
 class TcpListener {
  public:
   // AlreadyExists when somebody listens there.

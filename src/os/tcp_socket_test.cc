@@ -57,6 +57,32 @@ TEST(TcpAddress, RefusesAnythingElse) {
   }
 }
 
+TEST(ForeignConnections, EndsAConnectionToThatPortAlone) {
+  const auto listener = TcpListener::Listen(*TcpAddress::Parse("127.0.0.1:0"));
+  ASSERT_OK(listener);
+  const uint16_t port = listener->address().port();
+  UniqueFd peer = ConnectTo(port);
+  AwaitReadable(listener->fd());
+  ASSERT_OK_AND_ASSIGN(TcpSocket accepted, listener->TryAccept());
+  ASSERT_OK_AND_ASSIGN(const ForeignConnections foreign, ForeignConnections::Create());
+  // Not the listener, not the other end, not another port, nothing else and nothing at all.
+  const UniqueFd event(::dup(foreign.ShutDown(listener->fd(), port) ? -1 : peer.get()));
+  EXPECT_TRUE(event.valid());
+  EXPECT_FALSE(foreign.ShutDown(peer.get(), port));
+  EXPECT_FALSE(foreign.ShutDown(accepted.fd(), static_cast<uint16_t>(port + 1)));
+  EXPECT_FALSE(foreign.ShutDown(STDERR_FILENO, port));
+  EXPECT_FALSE(foreign.ShutDown(-1, port));
+  std::array<std::byte, 1> byte{};
+  ASSERT_EQ(accepted.TryRead(byte)->outcome, IoOutcome::kWouldBlock);
+  {
+    const int lowest = UniqueFd(::dup(STDERR_FILENO)).get();
+    const DescriptorLimit none(static_cast<rlim_t>(lowest));  // none is left
+    EXPECT_TRUE(foreign.ShutDown(accepted.fd(), port));
+  }
+  EXPECT_EQ(::read(peer.get(), byte.data(), 1), 0);
+  EXPECT_EQ(accepted.TryRead(byte)->outcome, IoOutcome::kClosed);
+}
+
 TEST(TcpSocket, CarriesBytesBothWaysAndTellsTheEnd) {
   ASSERT_OK_AND_ASSIGN(const TcpListener listener,
                        TcpListener::Listen(*TcpAddress::Parse("127.0.0.1:0")));

@@ -51,8 +51,8 @@ RmOpenReply LentEndpoints::Open(const net::compat::RmCaller& caller,
   Endpoint endpoint;
   endpoint.server =
       std::make_unique<MetadataServer>(wiring_.engine, wiring_.clock, wiring_.on_activity);
-  auto socket =
-      net::compat::MetadataEndpoint::Create(wiring_.loop, endpoint.server.get(), request.address);
+  auto socket = net::compat::MetadataEndpoint::Create(wiring_.loop, endpoint.server.get(),
+                                                      request.address, wiring_.metadata_peers);
   if (!socket.ok()) {
     return Refused(StatusOf(socket.status()), std::string(socket.status().message()));
   }

@@ -24,11 +24,11 @@ namespace maru::server {
 namespace {
 
 constexpr uint64_t kTickAfterActivityNs = 20'000'000;
-// One for each connection, those of the pools and of attach answers on their way, and room for
-// peers of upstream's metadata protocol, which ZeroMQ counts for itself.
-constexpr uint64_t kDescriptorsMax =
-    net::UnixEndpoint::kConnectionsMax + net::UnixEndpoint::kStrangersMax +
-    net::compat::ResourceManagerEndpoint::kConnectionsMax + 256 + 4096;
+// One for each connection, those of the pools, of attach answers on their way and of ZeroMQ.
+constexpr uint64_t kDescriptorsMax = net::UnixEndpoint::kConnectionsMax +
+                                     net::UnixEndpoint::kStrangersMax +
+                                     net::compat::ResourceManagerEndpoint::kConnectionsMax +
+                                     net::compat::PeerLimit::kPeersMax + 1024;
 
 // The machine's boot id as the two words of the root: the digits of its text form.
 Result<std::array<uint64_t, 2>> BootWords() {
@@ -106,6 +106,7 @@ class Server::Impl {
   std::unique_ptr<net::EventLoop> loop_;
   std::unique_ptr<FrameServer> frames_;
   std::unique_ptr<net::UnixEndpoint> endpoint_;
+  net::compat::PeerLimit metadata_peers_;
   std::unique_ptr<UpstreamListeners> upstream_;
   std::vector<std::string> addresses_;
   std::unique_ptr<os::SignalFd> signals_;
@@ -191,7 +192,8 @@ Status Server::Impl::ListenUpstream(const UpstreamOptions& options) {
                                                             .loop = loop_.get(),
                                                             .clock = clock_,
                                                             .on_activity = [this] { OnActivity(); },
-                                                            .pool_paths = std::move(paths)}));
+                                                            .pool_paths = std::move(paths),
+                                                            .metadata_peers = &metadata_peers_}));
   return OkStatus();
 }
 
@@ -204,8 +206,9 @@ Status Server::Impl::Open(const ServerOptions& options) {
   MARU_ASSIGN_OR_RETURN(const os::UnixAddress address, os::UnixAddress::Parse(options.socket_path));
   MARU_RETURN_IF_ERROR(CheckUpstreamOptions(options.upstream));
   MARU_ASSIGN_OR_RETURN(const Admission admission, FindAdmission(options.socket_group));
-  const Status limit = os::RaiseDescriptorLimit(kDescriptorsMax);
-  if (!limit.ok()) LogWarning(std::string(limit.message()));
+  const Result<uint64_t> descriptors = os::RaiseDescriptorLimit(kDescriptorsMax);
+  if (!descriptors.ok()) LogWarning(std::string(descriptors.status().message()));
+  metadata_peers_ = net::compat::PeerLimit::For(descriptors.ok() ? *descriptors : 0);
   MARU_ASSIGN_OR_RETURN(loop_, net::EventLoop::Create(clock_));
   // What others may have is taken first, and what is there is changed last: a start that is refused
   // in between leaves every pool as it was.

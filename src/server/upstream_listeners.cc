@@ -28,6 +28,7 @@ std::string ToldAddress(const os::TcpAddress& address) {
 UpstreamListeners::UpstreamListeners(Reach reach, wire::compat::LocalRoad local_road,
                                      const UpstreamWiring& wiring)
     : loop_(wiring.loop),
+      metadata_peers_(wiring.metadata_peers),
       metadata_(wiring.engine, wiring.clock, wiring.on_activity),
       lent_(wiring, reach, local_road),
       resource_manager_(wiring.engine, wiring.clock, &lent_, wiring.on_activity) {
@@ -47,7 +48,8 @@ Result<std::unique_ptr<UpstreamListeners>> UpstreamListeners::Open(
 Status UpstreamListeners::OpenMetadata(const UpstreamOptions& options) {
   const ListenOptions& listen = options.metadata;
   if (listen.address.empty()) return OkStatus();
-  auto endpoint = net::compat::MetadataEndpoint::Create(loop_, &metadata_, listen.address);
+  auto endpoint =
+      net::compat::MetadataEndpoint::Create(loop_, &metadata_, listen.address, metadata_peers_);
   if (!endpoint.ok() && IsTaken(endpoint.status()) && listen.when_taken == WhenTaken::kDoWithout) {
     LogWarning("clients of upstream's metadata protocol are not served: somebody else listens at " +
                listen.address + "; stop that and start again, or name another with --listen URL");

@@ -37,6 +37,7 @@ class UpstreamListeners {
   Status OpenResourceManager(const UpstreamOptions& options);
 
   net::EventLoop* const loop_;
+  net::compat::PeerLimit* const metadata_peers_;
   MetadataServer metadata_;
   LentEndpoints lent_;
   ResourceManagerServer resource_manager_;

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "engine/engine.h"
+#include "net/compat/zmq_peers.h"
 #include "net/event_loop.h"
 
 namespace maru::server {
@@ -17,6 +18,7 @@ struct UpstreamWiring {
   const Clock* clock = nullptr;
   std::function<void()> on_activity;  // called after whatever the engine was told
   std::vector<std::string> pool_paths;
+  net::compat::PeerLimit* metadata_peers = nullptr;
 };
 
 }  // namespace maru::server

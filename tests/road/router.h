@@ -20,7 +20,7 @@ namespace maru {
 class Router final : private net::compat::MetadataService {
  public:
   explicit Router(const std::string& address = "tcp://127.0.0.1:0") {
-    auto endpoint = net::compat::MetadataEndpoint::Create(loop_.get(), this, address);
+    auto endpoint = net::compat::MetadataEndpoint::Create(loop_.get(), this, address, &limit_);
     EXPECT_OK(endpoint);
     endpoint_ = std::move(*endpoint);
     loop_.Start();
@@ -50,6 +50,7 @@ class Router final : private net::compat::MetadataService {
   Mutex mutex_;
   wire::compat::HandshakeReply reply_ MARU_GUARDED_BY(mutex_);
   uint64_t requests_ MARU_GUARDED_BY(mutex_) = 0;
+  net::compat::PeerLimit limit_;
   net::compat::TestLoop loop_;
   std::unique_ptr<net::compat::MetadataEndpoint> endpoint_;
 };

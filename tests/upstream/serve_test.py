@@ -9,6 +9,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -194,6 +195,70 @@ class LocalRoad(unittest.TestCase):
             (told,) = client.stats()
         self.assertTrue(os.path.isabs(told.path))
         self.assertTrue(os.path.samefile(told.path, pool))
+
+
+class OurCommandsAtTheMetadataEndpoint(unittest.TestCase):
+    """They are given what upstream's clients are given, and go on over the unix socket."""
+
+    def run_at(self, url, *words, data=None, env=None):
+        return subprocess.run([MARU, words[0], *([] if url is None else ["--server", url]),
+                               *words[1:]], input=data, capture_output=True,
+                              env={**os.environ, **(env or {})})
+
+    def test_put_get_and_the_others(self):
+        with Server(MARU, size="32MiB", listen=ANY_METADATA) as server:
+            url, data = server.metadata, bytes(range(256)) * 1000
+            done = self.run_at(url, "put", "k", "-", data=data)
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
+            port = url.rpartition(":")[2]
+            for name in (url, f"tcp://localhost:{port}"):
+                self.assertEqual(self.run_at(name, "get", "k").stdout, data)
+            self.assertEqual(self.run_at(None, "get", "k", env={"MARU_SERVER": url}).stdout, data)
+            self.assertEqual(server.run("get", "k").stdout, data)
+            self.assertEqual(self.run_at(url, "ls").stdout, b"k\n")
+            self.assertEqual(self.run_at(url, "get", "missing").returncode, 1)
+            self.assertEqual(self.run_at(url, "audit").returncode, 0)
+            with metadata.MetadataClient(url) as client:
+                self.assertEqual(client.lookup("k")["kv_length"], len(data))
+            self.assertEqual(self.run_at(url, "rm", "k").returncode, 0)
+            self.assertEqual(server.run("exists", "k").returncode, 1)
+            server.kill()
+            done = self.run_at(url, "get", "k")
+            self.assertEqual(done.returncode, 3)
+            self.assertIn(url.encode(), done.stderr)
+            server.options = ["--listen", url, "--rm-listen", "none"]
+            server.start()
+            self.assertEqual(self.run_at(url, "put", "again", "-", data=b"x").returncode, 0)
+
+    def test_what_is_no_metadata_endpoint_is_named(self):
+        with Server(MARU, size="32MiB", listen=ANY_METADATA, rm_listen=ANY_RM) as server:
+            wrong = f"tcp://{server.resource_manager}"
+            done = self.run_at(wrong, "put", "k", "-", data=b"x")
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(wrong.encode(), done.stderr)
+            self.assertEqual(server.run("exists", "k").returncode, 1)
+
+
+class Descriptors(unittest.TestCase):
+    def test_connections_at_the_metadata_endpoint_leave_some_for_others(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        limited = folder / "maru"
+        limited.write_text(f'#!/bin/sh\nulimit -n 256\nexec "{MARU}" "$@"\n')
+        limited.chmod(0o755)
+        with Server(limited, size="32MiB", listen=ANY_METADATA, rm_listen=ANY_RM) as server, \
+                server.waiting_instance(), metadata.MetadataClient(server.metadata) as before:
+            self.assertTrue(before.handshake()["success"])
+            address = ("127.0.0.1", int(server.metadata.rpartition(":")[2]))
+            many = [self.enterContext(socket.create_connection(address)) for _ in range(700)]
+            for i in range(10):
+                self.assertEqual(server.run("put", f"k{i}", "-", data=b"x").returncode, 0)
+                self.assertEqual(before.exists(f"k{i}"), {"exists": True})
+                with metadata.MetadataClient(server.metadata) as after:
+                    self.assertEqual(after.exists(f"k{i}"), {"exists": True})
+                with resource_manager.connect(server.resource_manager) as client:
+                    self.assertEqual(len(client.stats()), 1)
+            self.assertIn("asked nothing", server.logged())
+            self.assertEqual(len(many), 700)
 
 
 class Key(unittest.TestCase):

@@ -80,10 +80,11 @@ struct MetadataEndpoint::Outgoing {
 
 Result<std::unique_ptr<MetadataEndpoint>> MetadataEndpoint::Create(EventLoop* loop,
                                                                    MetadataService* service,
-                                                                   std::string_view address) {
+                                                                   std::string_view address,
+                                                                   PeerLimit* limit) {
   MARU_ASSIGN_OR_RETURN(os::WakeFd more, os::WakeFd::Create());
   std::unique_ptr<MetadataEndpoint> endpoint(new MetadataEndpoint(loop, service, std::move(more)));
-  MARU_RETURN_IF_ERROR(endpoint->Open(address));
+  MARU_RETURN_IF_ERROR(endpoint->Open(address, limit));
   MARU_RETURN_IF_ERROR(endpoint->Watch());
   return endpoint;
 }
@@ -91,11 +92,14 @@ Result<std::unique_ptr<MetadataEndpoint>> MetadataEndpoint::Create(EventLoop* lo
 MetadataEndpoint::~MetadataEndpoint() {
   if (fd_ >= 0) loop_->Unwatch(fd_);
   loop_->Unwatch(more_.fd());
+  // Its thread may wait for room for an event.
+  if (context_ != nullptr) zmq_ctx_shutdown(context_);
+  connections_.reset();
   if (socket_ != nullptr) zmq_close(socket_);
   if (context_ != nullptr) zmq_ctx_term(context_);  // linger is 0: it waits for nobody
 }
 
-Status MetadataEndpoint::Open(std::string_view address) {
+Status MetadataEndpoint::Open(std::string_view address, PeerLimit* limit) {
   if (!address.starts_with(kScheme)) {
     return InvalidArgument("\"" + std::string(address.substr(0, 64)) +
                            "\" is no ZeroMQ address; write tcp://127.0.0.1:5555");
@@ -108,6 +112,7 @@ Status MetadataEndpoint::Open(std::string_view address) {
   socket_ = zmq_socket(context_, ZMQ_ROUTER);
   if (socket_ == nullptr) return ZmqStatus("make", "a ZeroMQ socket");
   MARU_RETURN_IF_ERROR(SetOptions(socket_));
+  MARU_ASSIGN_OR_RETURN(connections_, ZmqPeers::Create(loop_, limit, context_, socket_));
   // Not for IPv4: its addresses would be told in the form of IPv6.
   if (tcp.host().find(':') != std::string::npos) {
     MARU_RETURN_IF_ERROR(SetOption<int>(socket_, ZMQ_IPV6, 1));
@@ -121,6 +126,9 @@ Status MetadataEndpoint::Open(std::string_view address) {
     return ZmqStatus("read the address of", name);
   }
   address_ = bound.data();
+  MARU_ASSIGN_OR_RETURN(const os::TcpAddress chosen,
+                        os::TcpAddress::Parse(std::string_view(address_).substr(kScheme.size())));
+  connections_->set_port(chosen.port());
   return OkStatus();
 }
 
@@ -166,6 +174,7 @@ bool MetadataEndpoint::ReceiveOne() {
            (!more || part.bytes().size() <= kEnvelopePartBytesMax);
     if (fits) parts.push_back(std::move(part));
   }
+  if (!parts.empty()) connections_->Asked(zmq_msg_get(parts.front().get(), ZMQ_SRCFD));
   if (!fits || parts.size() < 2) {
     ++counters_.malformed;  // nothing says where an answer would have to go
     return true;

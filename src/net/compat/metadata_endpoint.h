@@ -3,7 +3,8 @@
 // answered here; the service sees good requests only and knows nothing of sockets.
 //
 // Nothing here waits for a peer: replies to one that does not read are dropped beyond a limit, and
-// nobody else notices. All calls belong to the loop's thread.
+// nobody else notices. Connections are counted, and those beyond a limit ended (zmq_peers.h). All
+// calls belong to the loop's thread.
 #pragma once
 
 #include <atomic>
@@ -18,6 +19,7 @@
 
 #include "base/units.h"
 #include "maru/result.h"
+#include "net/compat/zmq_peers.h"
 #include "net/event_loop.h"
 #include "os/event.h"
 #include "wire/compat/metadata.h"
@@ -58,9 +60,10 @@ class MetadataEndpoint {
   };
 
   // "tcp://127.0.0.1:5555", with an address as os::TcpAddress::Parse reads it.
-  // REQUIRES: loop and service outlive the endpoint.
+  // REQUIRES: loop, service and limit outlive the endpoint.
   static Result<std::unique_ptr<MetadataEndpoint>> Create(EventLoop* loop, MetadataService* service,
-                                                          std::string_view address);
+                                                          std::string_view address,
+                                                          PeerLimit* limit);
   ~MetadataEndpoint();
   MetadataEndpoint(const MetadataEndpoint&) = delete;
   MetadataEndpoint& operator=(const MetadataEndpoint&) = delete;
@@ -70,6 +73,7 @@ class MetadataEndpoint {
   const Counters& counters() const { return counters_; }
   // Remembered: those with waiting replies, and some that had.
   size_t peers() const { return peers_.size(); }
+  const ZmqPeers& connections() const { return *connections_; }
 
  private:
   class Part;
@@ -82,7 +86,7 @@ class MetadataEndpoint {
 
   MetadataEndpoint(EventLoop* loop, MetadataService* service, os::WakeFd more)
       : loop_(loop), service_(service), more_(std::move(more)) {}
-  Status Open(std::string_view address);
+  Status Open(std::string_view address, PeerLimit* limit);
   Status Watch();
   void Drain();
   // False when no message waits.
@@ -98,6 +102,7 @@ class MetadataEndpoint {
   int fd_ = -1;      // ZeroMQ's own
   os::WakeFd more_;  // told when a turn ended with messages left
   std::string address_;
+  std::unique_ptr<ZmqPeers> connections_;
   Counters counters_;
   // By identity. A peer without waiting replies is forgotten at the next sweep.
   std::unordered_map<std::string, std::shared_ptr<Peer>> peers_;

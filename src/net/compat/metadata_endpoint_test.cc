@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -105,8 +106,8 @@ class Client {
 class MetadataEndpointTest : public testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_OK_AND_ASSIGN(endpoint_,
-                         MetadataEndpoint::Create(loop_.get(), &service_, "tcp://127.0.0.1:0"));
+    ASSERT_OK_AND_ASSIGN(
+        endpoint_, MetadataEndpoint::Create(loop_.get(), &service_, "tcp://127.0.0.1:0", &limit_));
     loop_.Start();
   }
   void TearDown() override {
@@ -128,6 +129,7 @@ class MetadataEndpointTest : public testing::Test {
 
   void* context_ = zmq_ctx_new();
   TestService service_;
+  PeerLimit limit_;
   TestLoop loop_;
   std::unique_ptr<MetadataEndpoint> endpoint_;
 };
@@ -264,8 +266,9 @@ TEST_F(MetadataEndpointTest, ForgetsPeersThatAreGone) {
 TEST(MetadataEndpoint, WithoutDescriptorsLeftNoneIsMade) {
   TestLoop loop;
   TestService service;
+  PeerLimit limit;
   const auto create = [&] {
-    return MetadataEndpoint::Create(loop.get(), &service, "tcp://127.0.0.1:0").status();
+    return MetadataEndpoint::Create(loop.get(), &service, "tcp://127.0.0.1:0", &limit).status();
   };
   const os::UniqueFd next(::dup(STDERR_FILENO));
   for (size_t free = 0; free < MetadataEndpoint::kFreeDescriptorsMin; ++free) {
@@ -275,17 +278,101 @@ TEST(MetadataEndpoint, WithoutDescriptorsLeftNoneIsMade) {
   EXPECT_OK(create());
 }
 
+// Connections that say nothing, as those of whoever wants to keep others out.
+std::vector<os::UniqueFd> ConnectSilently(const std::string& address, size_t count) {
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  std::vector<os::UniqueFd> silent;
+  for (size_t i = 0; i < count; ++i) {
+    silent.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::connect(silent.back().get(), reinterpret_cast<sockaddr*>(&name), sizeof(name)), 0);
+  }
+  return silent;
+}
+
+// What ZeroMQ greets with is passed over.
+void AwaitEnd(const os::UniqueFd& connection) {
+  std::array<std::byte, 256> greeting;
+  while (::read(connection.get(), greeting.data(), greeting.size()) > 0) {
+  }
+}
+
+class MetadataEndpointLimit : public MetadataEndpointTest {
+ protected:
+  static constexpr size_t kMax = 20;
+
+  void SetUp() override {
+    limit_.peers_max = kMax;
+    ASSERT_OK_AND_ASSIGN(
+        second_, MetadataEndpoint::Create(loop_.get(), &service_, "tcp://127.0.0.1:0", &limit_));
+    MetadataEndpointTest::SetUp();
+  }
+  void TearDown() override {
+    loop_.Stop();
+    second_.reset();
+    MetadataEndpointTest::TearDown();
+  }
+
+  std::unique_ptr<MetadataEndpoint> second_;
+};
+
+TEST_F(MetadataEndpointLimit, AMultitudeThatAsksNothingIsBoundedAndWhoAsksStays) {
+  constexpr size_t kMore = 300;
+  const auto before = Connect(ZMQ_REQ);
+  const auto expect_served = [&](Client& client) {
+    EXPECT_TRUE(PayloadOf(client.Ask(Message(kExists, 1, KeyPayload("yes")))).Bool("exists"));
+  };
+  expect_served(*before);
+  const std::vector<os::UniqueFd> silent = ConnectSilently(endpoint_->address(), kMore);
+  // The oldest go, all but as many as there may be beside who has asked.
+  for (size_t i = 0; i < kMore - (kMax - 1); ++i) AwaitEnd(silent[i]);
+  expect_served(*before);
+  const auto after = Connect(ZMQ_DEALER);
+  for (uint32_t i = 0; i < 10; ++i) {
+    after->Send({{}, Message(kExists, i, KeyPayload("yes"))});
+    EXPECT_EQ(SequenceOf(after->Receive().back()), i);
+  }
+  expect_served(*before);
+  loop_.Stop();
+  EXPECT_EQ(limit_.open, kMax);
+  EXPECT_EQ(endpoint_->connections().open(), kMax);
+  EXPECT_EQ(limit_.ended, kMore + 2 - kMax);
+}
+
+TEST_F(MetadataEndpointLimit, TheLimitIsOneForAllAndComesBackWithAnEndpoint) {
+  const auto silent = ConnectSilently(second_->address(), kMax);
+  ExpectServed();  // at the first: the second's oldest goes
+  AwaitEnd(silent[0]);
+  loop_.Stop();
+  second_.reset();
+  EXPECT_LE(limit_.open, 1u);
+  EXPECT_EQ(limit_.open, endpoint_->connections().open());
+}
+
+TEST_F(MetadataEndpointTest, EndsWhileMoreEventsWaitThanThereIsRoomFor) {
+  if (os::DescriptorLimit::HardMax() < 4096) GTEST_SKIP() << "needs ulimit -Hn 4096";
+  const os::DescriptorLimit enough(4096);
+  loop_.Stop();  // so nobody takes them in
+  const auto silent = ConnectSilently(endpoint_->address(), 1500);
+  for (const os::UniqueFd& one : silent) ::shutdown(one.get(), SHUT_RDWR);
+  endpoint_.reset();
+  EXPECT_EQ(limit_.open, 0u);
+}
+
 TEST(MetadataEndpoint, RefusesAddresses) {
   TestLoop loop;
   TestService service;
+  PeerLimit limit;
   const auto create = [&](std::string_view address) {
-    return MetadataEndpoint::Create(loop.get(), &service, address).status();
+    return MetadataEndpoint::Create(loop.get(), &service, address, &limit).status();
   };
   EXPECT_CODE(create("ipc:///tmp/x"), kInvalidArgument);
   EXPECT_CODE(create("tcp://somewhere:5555"), kInvalidArgument);
   EXPECT_CODE(create("127.0.0.1:5555"), kInvalidArgument);
   ASSERT_OK_AND_ASSIGN(const auto endpoint,
-                       MetadataEndpoint::Create(loop.get(), &service, "tcp://127.0.0.1:0"));
+                       MetadataEndpoint::Create(loop.get(), &service, "tcp://127.0.0.1:0", &limit));
   EXPECT_CODE(create(endpoint->address()), kAlreadyExists);
 }
 

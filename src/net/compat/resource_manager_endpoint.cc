@@ -27,6 +27,8 @@ Result<std::unique_ptr<ResourceManagerEndpoint>> ResourceManagerEndpoint::Create
   std::unique_ptr<ResourceManagerEndpoint> endpoint(
       new ResourceManagerEndpoint(loop, service, std::move(listener)));
   ResourceManagerEndpoint* const self = endpoint.get();
+  MARU_ASSIGN_OR_RETURN(
+      self->pause_, AcceptPause::Create(loop, [self] { self->SetAccepting(os::Interest::kRead); }));
   MARU_RETURN_IF_ERROR(loop->Watch(self->listener_.fd(), os::Interest::kRead,
                                    [self](const os::ReadyEvent&) { self->Accept(); }));
   return endpoint;
@@ -40,13 +42,12 @@ ResourceManagerEndpoint::~ResourceManagerEndpoint() {
 void ResourceManagerEndpoint::Accept() {
   Result<os::TcpSocket> accepted = listener_.TryAccept();
   if (!accepted.ok()) {
-    LogWarning(std::string(accepted.status().message()));
-    // Most likely no descriptor is left. Who waits would be reported for ever, so nobody is looked
-    // for until a connection has ended.
-    if (!CloseSilent() && !connections_.empty()) SetAccepting(os::Interest::kNone);
-    return;
+    if (CloseSilent()) return;
+    SetAccepting(os::Interest::kNone);
+    return pause_->Begin(accepted.status().message());
   }
   if (!accepted->valid()) return;
+  pause_->Accepted();
   if (connections_.size() >= kConnectionsMax && !CloseSilent()) {
     LogWarning("connection to " + address().ToString() +
                " refused: " + std::to_string(kConnectionsMax) + " are open");

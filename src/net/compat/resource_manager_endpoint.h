@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "net/accept_pause.h"
 #include "net/event_loop.h"
 #include "os/tcp_socket.h"
 #include "wire/compat/resource_manager.h"
@@ -95,6 +96,7 @@ class ResourceManagerEndpoint {
   uint64_t next_id_ = 1;
   uint64_t reads_ = 0;
   bool accepting_ = true;
+  std::unique_ptr<AcceptPause> pause_;
 };
 
 }  // namespace maru::net::compat
