@@ -52,7 +52,8 @@ class Engine::Impl {
         settlement(&core),
         attachment(&core, &settlement),
         inspection(&core),
-        lending(&core),
+        client_room(&core, &retirement, &evictor, &touches),
+        lending(&core, &client_room),
         extents(&core, &retirement, &evictor, &lending),
         metadata(&core, &retirement, &lending, &extents),
         resource_manager(&core, &lending),
@@ -74,6 +75,7 @@ class Engine::Impl {
   Settlement settlement;
   Attachment attachment;
   Inspection inspection;
+  ClientRoom client_room;
   Lending lending;
   Extents extents;
   Metadata metadata;

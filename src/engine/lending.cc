@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/log.h"
 
 namespace maru::engine {
@@ -21,18 +22,22 @@ Result<Lending::Lent> Lending::Request(uint64_t bytes, const pool::Pool::ClientC
   }
   uint64_t largest = 0;
   Status refused;
-  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
-    if (!only.empty() && std::ranges::find(only, stock->pool().name()) == only.end()) continue;
-    largest = std::max(largest, stock->pool().view().bytes());
-    Result<ClientRegions::Region*> region = stock->CutForClient(bytes, cut);
-    if (region.ok()) {
+  for (const Effort effort : {Effort::kTake, Effort::kMakeRoom}) {
+    for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+      if (!only.empty() && std::ranges::find(only, stock->pool().name()) == only.end()) continue;
+      largest = std::max(largest, stock->pool().view().bytes());
+      const Result<ClientRegions::Region*> region = Cut(stock.get(), bytes, cut, effort);
+      if (!region.ok()) {
+        if (refused.ok()) refused = region.status();
+        continue;
+      }
       ++core_->counters.client_regions_cut;
-      if (Leased(client)) {
-        core_->region_leases.Add(LeaseOf(client), (*region)->cut.id, core_->now_ns + lease_ns);
+      if (Leased(cut)) {
+        core_->region_leases.Add(LeaseOf(cut), (*region)->cut.id, core_->now_ns + lease_ns);
       }
       return Lent{stock.get(), *region};
     }
-    if (refused.ok()) refused = region.status();
+    if (refused.code() != StatusCode::kResourceExhausted || bytes > largest) break;
   }
   ++core_->counters.client_regions_refused;
   if (refused.ok()) return NotFound("no pool is served from " + only.front());
@@ -40,6 +45,22 @@ Result<Lending::Lent> Lending::Request(uint64_t bytes, const pool::Pool::ClientC
     return InvalidArgument("no pool is as large as " + std::to_string(bytes) + " bytes");
   }
   return refused;
+}
+
+Result<ClientRegions::Region*> Lending::Cut(Stock* stock, uint64_t bytes,
+                                            const pool::Pool::ClientCut& cut, Effort effort) {
+  if (effort == Effort::kTake || bytes > stock->pool().view().bytes()) {
+    return stock->CutForClient(bytes, cut);
+  }
+  room_->FreeIdle(stock);
+  Result<ClientRegions::Region*> region = stock->CutForClient(bytes, cut);
+  // Once more: the catalogue may have to keep of what was made free.
+  for (int round = 0; !region.ok() && round < kRoomRoundsMax; ++round) {
+    const uint64_t wanted = round == 0 ? bytes : layout::kUnitBytes;
+    if (!room_->Empty(stock, AlignUp(wanted, layout::kUnitBytes))) break;
+    region = stock->CutForClient(bytes, cut);
+  }
+  return region;
 }
 
 Lending::Lent Lending::Find(uint64_t id) const {

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "engine/client_room.h"
 #include "engine/core.h"
 
 namespace maru::engine {
@@ -16,17 +17,20 @@ class Lending {
  public:
   // A clock that was set says nothing beyond it.
   static constexpr uint64_t kLeaseNsMax = 86'400'000'000'000;
+  // How often one request makes room.
+  static constexpr int kRoomRoundsMax = 4;
 
-  explicit Lending(Core* core) : core_(core) {}
+  Lending(Core* core, ClientRoom* room) : core_(core), room_(room) {}
 
   struct Lent {
     Stock* stock = nullptr;  // nullptr: no client-cut region is that
     ClientRegions::Region* region = nullptr;
   };
-  // From the first pool that has the room, of those of that name if any is named. InvalidArgument:
-  // no pool is so large, or the client's names are no names; ResourceExhausted: no room now;
-  // NotFound: no pool has any of those names; FailedPrecondition: its lease has lapsed. A client
-  // with a lease holds it for lease_ns from now on.
+  // From the first pool that has the room, of those of that name if any is named; when none has,
+  // from the first that can make it. InvalidArgument: no pool is so large, or the client's names
+  // are no names; ResourceExhausted: no room now; NotFound: no pool has any of those names;
+  // FailedPrecondition: its lease has lapsed. A client with a lease holds it for lease_ns from now
+  // on.
   Result<Lent> Request(uint64_t bytes, const pool::Pool::ClientCut& client,
                        std::span<const std::string> only = {}, uint64_t lease_ns = 0);
   // `id`: as it came over the wire.
@@ -63,7 +67,13 @@ class Lending {
   // For people; the time itself is in region_leases.
   void StartLease(const Lent& lent, uint64_t lease_ns);
 
+  // In a pool that is full as well, as far as its pages may go (ClientRoom).
+  enum class Effort : uint8_t { kTake, kMakeRoom };
+  Result<ClientRegions::Region*> Cut(Stock* stock, uint64_t bytes, const pool::Pool::ClientCut& cut,
+                                     Effort effort);
+
   Core* core_;
+  ClientRoom* room_;
 };
 
 }  // namespace maru::engine

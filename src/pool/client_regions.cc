@@ -69,6 +69,14 @@ Result<Pool::ClientRegion> Pool::CutForClient(uint64_t bytes, const ClientCut& c
   return ClientRegionOf(*impl_->carver->table().Find(slot));
 }
 
+std::vector<Pool::FreeRun> Pool::FreeRuns() const {
+  std::vector<FreeRun> runs;
+  for (const UnitRun& run : impl_->carver->units().FreeRuns()) {
+    runs.push_back({run.first * kUnit, run.count * kUnit});
+  }
+  return runs;
+}
+
 void Pool::EndOwner(RegionSlot slot) { impl_->carver->EndOwner(slot); }
 
 void Pool::SetLeaseDeadline(RegionSlot slot, uint64_t unix_ns) {

@@ -94,6 +94,11 @@ class Pool final : public catalogue::SpaceSource {
   // must keep for keys of kExtentBytesPlanned each; InvalidArgument: 0 bytes, or a text too long.
   static constexpr uint64_t kExtentBytesPlanned = 256ull * 1024;
   Result<ClientRegion> CutForClient(uint64_t bytes, const ClientCut& client);
+  // What nothing lies in, in the order of its place.
+  struct FreeRun {
+    uint64_t offset_bytes = 0, length_bytes = 0;
+  };
+  std::vector<FreeRun> FreeRuns() const;
   // REQUIRES for all three: a client-cut region has the slot; for FreeForClient, no record names it
   // but ABSENT ones.
   void EndOwner(RegionSlot slot);
