@@ -19,8 +19,11 @@ build: configure  ## The command and the library in release mode; leaves build/m
 configure: setup
 	@mkdir -p build; cmake --preset release >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
 
-# Tests, benchmarks and all else as well.
+# Tests, benchmarks and all else as well, with the Python packages.
 everything: build
+	@scripts/python-env
+	@cmake --preset release -DMARU_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/build/venv/bin/python \
+	  >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
 	cmake --build --preset release -j $(JOBS)
 
 demo: build  ## Two instances share a KV cache between processes, on this machine

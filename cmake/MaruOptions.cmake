@@ -2,6 +2,7 @@
 option(MARU_WERROR "Treat warnings as errors" OFF)
 option(MARU_BUILD_TESTS "Build the unit tests" ON)
 option(MARU_SEQUENCE_POINTS "Compile sequence points into all libraries" OFF)
+option(MARU_PYTHON "Build the native module of the Python packages" OFF)
 option(MARU_FUZZ "Build fuzz targets with libFuzzer instead of corpus replays" OFF)
 set(MARU_SANITIZE "" CACHE STRING "Sanitizers for all targets, as in -fsanitize=")
 

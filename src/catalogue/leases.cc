@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/sequence_point.h"
+#include "base/waiting.h"
 #include "catalogue/lease_slots.h"
 #include "catalogue/lease_table.h"
 
@@ -130,7 +131,12 @@ LeaseOutcome Leases::Impl::Take(RecordNumber record, Generation generation, What
     }
     if (entry->pending == Pending::kNone) return Upgrade(*entry);
     MARU_SEQUENCE_POINT("lease:waits-for-confirm");
-    shard.confirmed.wait(lock);
+    {
+      const Waiting waiting;
+      shard.confirmed.wait(lock);
+      lock.unlock();  // before what follows the wait
+    }
+    lock.lock();
   }
   return LeaseOutcome::kGone;
 }

@@ -44,6 +44,7 @@ bool Handler::Impl::connected() const {
 
 Status Handler::Impl::Connect() {
   if (phase_.load(std::memory_order_relaxed) == Phase::kInert) return CheckUsable();
+  const Waiting waiting;
   MutexLock call(call_mutex_);
   AwaitAttempt();
   if (phase_.load(std::memory_order_relaxed) == Phase::kOpen && link_->connected()) {
@@ -163,6 +164,7 @@ Handler::Impl::Answer Handler::Impl::CallReadyLocked(const Arrival& arrival,
 
 Status Handler::Impl::CallReady(const wire::Request& request, wire::Reply* reply, uint64_t serial) {
   const Arrival arrival = Arrive();
+  const Waiting waiting;
   MutexLock call(call_mutex_);
   MARU_RETURN_IF_ERROR(CheckTurn(arrival));
   const Answer answer = CallReadyLocked(arrival, request, reply, serial);
@@ -173,6 +175,7 @@ Status Handler::Impl::CallReady(const wire::Request& request, wire::Reply* reply
 Status Handler::Impl::Ask(const wire::Request& request, wire::Reply* reply) {
   MARU_RETURN_IF_ERROR(CheckUsable());
   const Arrival arrival = Arrive();
+  const Waiting waiting;
   MutexLock call(call_mutex_);
   MARU_RETURN_IF_ERROR(CheckTurn(arrival));
   const Answer answer = CallReadyLocked(arrival, request, reply);
@@ -247,6 +250,7 @@ void Handler::Impl::GiveBackAll(HeldPages held) {
 void Handler::Impl::Close(HeldPages held) {
   // Before any lock: in a forked child another thread's lock would never be released.
   if (phase_.load(std::memory_order_relaxed) != Phase::kOpen) return;
+  const Waiting waiting;
   MutexLock call(call_mutex_);
   AwaitAttempt();
   if (phase_.load(std::memory_order_relaxed) != Phase::kOpen) return;

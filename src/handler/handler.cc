@@ -61,6 +61,11 @@ Result<std::shared_ptr<MemoryHold>> Handler::HoldOn(const PageHandle& page) {
   return impl_->HoldOn(page);
 }
 void Handler::LetGo(std::shared_ptr<MemoryHold> hold) { impl_->LetGo(std::move(hold)); }
+Result<std::vector<RegionOfPages>> Handler::Regions() const { return impl_->Regions(); }
+Result<RegionMemory> Handler::BytesOfRegion(uint32_t region_id, uint64_t offset_bytes,
+                                            uint64_t length_bytes) const {
+  return impl_->RegionBytes(region_id, offset_bytes, length_bytes);
+}
 Result<View> Handler::Retrieve(std::string_view key, Verify verify) {
   return impl_->Retrieve(key, verify);
 }

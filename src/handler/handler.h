@@ -138,6 +138,19 @@ class View {
   uint32_t region_id_ = 0, page_index_ = 0;
 };
 
+// A region of pages, as the catalogue shows it.
+struct RegionOfPages {
+  uint32_t region_id = 0;
+  uint32_t page_count = 0;
+  uint64_t page_bytes = 0;
+};
+
+// Bytes of a region, read-only. No lease: they may change. Keeps them mapped.
+struct RegionMemory {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<MappedPool> mapping;
+};
+
 enum class Verify : uint8_t { kNo, kChecksum };
 
 class Handler {
@@ -181,6 +194,12 @@ class Handler {
   void LetGo(std::shared_ptr<MemoryHold> hold);
   // A handle from an address alone means the generation that this handler last held for that page.
   Result<PageHandle> FromAddress(uint32_t region_id, uint32_t page_index) const;
+
+  // Regions of pages of all pools that are there now.
+  Result<std::vector<RegionOfPages>> Regions() const;
+  // NotFound: no such region, or not that far.
+  Result<RegionMemory> BytesOfRegion(uint32_t region_id, uint64_t offset_bytes,
+                                     uint64_t length_bytes) const;
 
   // An empty view: not there.
   Result<View> Retrieve(std::string_view key, Verify verify);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/waiting.h"
 #include "catalogue/key.h"
 #include "handler/handler.h"
 #include "handler/ledger.h"
@@ -42,6 +43,11 @@ class Handler::Impl {
   // holds.cc
   Result<std::shared_ptr<MemoryHold>> HoldOn(const PageHandle& page);
   void LetGo(std::shared_ptr<MemoryHold> hold);
+
+  // regions.cc
+  Result<std::vector<RegionOfPages>> Regions() const;
+  Result<RegionMemory> RegionBytes(uint32_t region_id, uint64_t offset_bytes,
+                                   uint64_t length_bytes) const;
 
   // store.cc
   Result<bool> Store(std::string_view key, const PageHandle& page, uint64_t length_bytes);

@@ -112,6 +112,7 @@ Status Handler::Impl::GrowLeases(const Session& session, size_t pool) {
   // Relaxed: it only spares a message; the slots themselves tell whether there is room.
   const uint32_t growths = lease_growths_[pool].load(std::memory_order_relaxed);
   const Arrival arrival = Arrive();
+  const Waiting waiting;
   MutexLock call(call_mutex_);
   MARU_RETURN_IF_ERROR(CheckTurn(arrival));
   // Another thread may have grown the area while this one waited.

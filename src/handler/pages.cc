@@ -148,6 +148,7 @@ Result<PageHandle> Handler::Impl::Alloc(uint64_t size_bytes) {
   // Others may take what was just granted, so a few rounds; each asks only when the hand is empty.
   for (int round = 0; !found && round < kFindAttemptsMax; ++round) {
     const Arrival arrival = Arrive();
+    const Waiting waiting;
     MutexLock call(call_mutex_);
     MARU_RETURN_IF_ERROR(CheckTurn(arrival));
     MARU_RETURN_IF_ERROR(EnsureReady(arrival));
@@ -169,6 +170,7 @@ Result<PageHandle> Handler::Impl::Alloc(uint64_t size_bytes) {
 }
 
 void Handler::Impl::TakeBack(const Handout& handout) {
+  const Waiting waiting;
   MutexLock call(call_mutex_);
   MutexLock state(state_mutex_);
   Ledger::Entry* entry = ledger_.Find(handout.page.pool, handout.page.record);
@@ -209,6 +211,7 @@ Status Handler::Impl::Free(const PageHandle& page, IfStored if_stored) {
   if (request.page.generation.value() == 0) {
     if (surplus) {
       const Arrival arrival = Arrive();
+      const Waiting waiting;
       MutexLock call(call_mutex_);
       // Unsettled pages are given back another time: they stay ours meanwhile.
       if (CheckTurn(arrival).ok() && EnsureReady(arrival).ok()) GiveBackHand(HandPagesMax());

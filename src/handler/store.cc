@@ -61,6 +61,7 @@ Result<std::vector<bool>> Handler::Impl::BatchStore(std::span<const StoreItem> i
     }
   }
   const Arrival arrival = Arrive();
+  const Waiting waiting;
   MutexLock call(call_mutex_);
   MARU_RETURN_IF_ERROR(CheckTurn(arrival));
   MARU_RETURN_IF_ERROR(ShareAttempt(arrival));

@@ -1,0 +1,202 @@
+"""The handler that a serving engine embeds."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from maru import _maru
+from maru_common.config import MaruConfig
+
+__all__ = ["MaruHandler"]
+
+logger = logging.getLogger("maru_handler")
+
+RegionAdded = Callable[[int, int], None]
+
+
+class MaruHandler(_maru.NativeHandler):
+    """Stores and finds KV chunks in the pool that all engines of a host share.
+
+    Look-ups read shared memory and ask nobody. All methods may be called from several threads. In a
+    forked child a handler is inert: make one of its own.
+
+    While the server is away, look-ups answer that nothing is there (and say so in the log), alloc
+    and stores raise. Calls before connect() or after close() raise NotConnectedError, which is a
+    RuntimeError; every error of this package is.
+    """
+
+    def __init__(self, config: MaruConfig | None = None) -> None:
+        """Makes a handler; connect() or a ``with`` block connects it."""
+        self._config = MaruConfig() if config is None else config
+        self._closed = False
+        self._region_added: RegionAdded | None = None
+        self._regions_told: set[int] = set()
+        super().__init__(
+            server_url=self._config.server_url,
+            label=str(self._config.instance_id),
+            namespace=self._config.namespace,
+            page_bytes=self._config.chunk_size_bytes,
+            budget_bytes=0 if self._config.auto_expand else self._config.pool_size,
+            timeout_ms=self._config.timeout_ms,
+        )
+
+    # --- Connection.
+
+    def connect(self) -> bool:
+        """Connects. False when that fails: the log says why. A closed handler stays closed."""
+        if self._closed:
+            logger.error("this handler is closed; make another one")
+            return False
+        try:
+            self._open()
+        except _maru.MaruError as error:
+            logger.error("cannot connect to %s: %s", self._config.server_url, error)
+            return False
+        return True
+
+    def close(self) -> None:
+        """Gives back what is in hand and disconnects. Views stay valid. Twice is once."""
+        self._closed = True
+        self._close()
+
+    def __enter__(self) -> MaruHandler:
+        if self._config.auto_connect:
+            self.connect()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def connected(self) -> bool:
+        """Whether the server is there."""
+        return bool(self._connected)
+
+    @property
+    def instance_id(self) -> str:
+        """The label of this handler."""
+        return str(self._config.instance_id)
+
+    # --- Regions.
+
+    def get_chunk_size(self) -> int:
+        """Bytes of a page."""
+        return self._config.chunk_size_bytes
+
+    def _page_regions(self) -> dict[int, int]:
+        """Pages of each region whose pages are of this handler's size, by region id."""
+        if not self.connected:
+            return {}
+        size = self._config.chunk_size_bytes
+        return {region: pages for region, pages, page in self._regions() if page >= size}
+
+    def get_region_page_count(self, region_id: int) -> int | None:
+        """Pages of a region, None when there is none such."""
+        return self._page_regions().get(region_id)
+
+    def get_owned_region_ids(self) -> list[int]:
+        """Regions that pages of this handler's size are cut from."""
+        return list(self._page_regions())
+
+    def set_on_region_added(self, callback: RegionAdded | None) -> None:
+        """Has CALLBACK(region_id, page_count) called for each region, those already there at once.
+
+        None takes the callback away. It is called by the thread that calls alloc().
+        """
+        self._region_added = callback
+        self._regions_told.clear()
+        self._tell_regions()
+
+    def _tell_regions(self) -> None:
+        callback = self._region_added
+        if callback is None:
+            return
+        for region_id, page_count in self._page_regions().items():
+            if region_id not in self._regions_told:
+                self._regions_told.add(region_id)
+                callback(region_id, page_count)
+
+    def alloc(self, size: int) -> _maru.AllocHandle:
+        """A page to write SIZE bytes to. Usually no message to the server.
+
+        Raises:
+            InvalidArgumentError: SIZE is 0, or over the size of a page.
+            PoolFullError: the pool is full and nothing may go.
+            NotConnectedError: not connected, or the server is away.
+        """
+        handle = super().alloc(size)
+        if self._region_added is not None and handle.region_id not in self._regions_told:
+            self._tell_regions()
+        return handle
+
+    # --- Statistics.
+
+    def get_stats(self) -> dict[str, Any]:
+        """Counts of the server and of this handler, by upstream's names and some of its own."""
+        summary = json.loads(self._inspect())
+        regions = self._store_regions()
+        return {
+            **_server_stats(summary),
+            "store_regions": regions,
+            "handler": dict(self._statistics()),
+        }
+
+    def _store_regions(self) -> dict[str, Any]:
+        size = self._config.chunk_size_bytes
+        own = self._statistics()
+        regions = [
+            {
+                "region_id": region_id,
+                "pool_size": pages * size,
+                "chunk_size": size,
+                "page_count": pages,
+            }
+            for region_id, pages in self._page_regions().items()
+        ]
+        pages = sum(region["page_count"] for region in regions)
+        held = own["pages_held"] + own["pages_unknown"]
+        free = own["pages_in_hand"]
+        return {
+            "num_regions": len(regions),
+            "total_pool_size": pages * size,
+            "total_page_count": pages,
+            "total_free_pages": free,
+            "total_allocated_pages": held,
+            "utilization": held / pages if pages else 0.0,
+            "regions": regions,
+        }
+
+
+def _server_stats(summary: dict[str, Any]) -> dict[str, Any]:
+    """The server's counts, under the names that upstream's have."""
+    pools = summary["pools"]
+    pages = [size for pool in pools for size in pool["page_sizes"]]
+    return {
+        "kv_manager": {
+            "total_entries": sum(pool["pages"]["live"] + pool["extents"] for pool in pools),
+            "total_size": sum(size["live"] * size["page_bytes"] for size in pages)
+            + sum(pool["extent_bytes"] for pool in pools),
+        },
+        "allocation_manager": {
+            "num_allocations": sum(pool["client_regions"] for pool in pools) + len(pages),
+            "total_allocated": sum(
+                pool["pages_bytes"] + pool["client_cut_bytes"] for pool in pools
+            ),
+            "active_clients": summary["clients"]["attached"],
+        },
+        "stats_manager": {"clients": {}},
+        "cxl_pool": {
+            "total_size": sum(pool["pool_bytes"] for pool in pools),
+            "free_size": sum(pool["free_bytes"] for pool in pools),
+        },
+        "server": summary,
+    }

@@ -1,0 +1,458 @@
+#include "native/handler.h"
+
+#include <nanobind/stl/string.h>
+
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "client/client_impl.h"
+#include "native/errors.h"
+#include "native/log.h"
+#include "native/view.h"
+#include "native/waits.h"
+
+namespace maru::python {
+
+namespace nb = nanobind;
+using handler::Handler;
+using handler::PageHandle;
+using handler::Verify;
+
+namespace {
+
+template <typename T>
+T ValueOrRaise(Result<T> result) {
+  if (!result.ok()) Raise(result.status());
+  return *std::move(result);
+}
+
+// A server that is away is no error of a look-up: it says no, as upstream's handler does, and the
+// log says why.
+template <typename T>
+T ValueOr(Result<T> result, T otherwise, const char* call) {
+  if (result.ok()) return *std::move(result);
+  const StatusCode code = result.status().code();
+  if (code != StatusCode::kUnavailable && code != StatusCode::kDeadlineExceeded) {
+    Raise(result.status());
+  }
+  LogWarning(std::string(call) + ": " + result.status().ToString());
+  return otherwise;
+}
+
+void OkOrRaise(const Status& status) {
+  if (!status.ok()) Raise(status);
+}
+
+// Memory of a bytes-like object, as long as this lives.
+class Bytes {
+ public:
+  explicit Bytes(nb::handle object) {
+    if (PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_C_CONTIGUOUS) != 0) {
+      throw nb::python_error();
+    }
+  }
+  ~Bytes() { PyBuffer_Release(&buffer_); }
+  Bytes(const Bytes&) = delete;
+  Bytes& operator=(const Bytes&) = delete;
+  const void* data() const { return buffer_.buf; }
+  size_t size() const { return static_cast<size_t>(buffer_.len); }
+
+ private:
+  Py_buffer buffer_;
+};
+
+constexpr size_t kCopyWithLockMax = 64 << 10;
+
+void Copy(void* to, const Bytes& from) {
+  if (from.size() <= kCopyWithLockMax) {
+    std::memcpy(to, from.data(), from.size());
+    return;
+  }
+  const nb::gil_scoped_release released;
+  std::memcpy(to, from.data(), from.size());
+}
+
+nb::list ListOf(const std::vector<bool>& answers) {
+  nb::list list;
+  for (const bool answer : answers) list.append(nb::bool_(answer));
+  return list;
+}
+
+nb::object InfoOf(handler::View view) {
+  if (!view) return nb::none();
+  return nb::cast(MemoryInfo(std::move(view)));
+}
+
+// A checksum takes as long as a copy.
+template <typename Call>
+auto Looking(bool verify, const Call& call) {
+  if (verify) {
+    const nb::gil_scoped_release released;
+    return call(Verify::kChecksum);
+  }
+  const LetGoInWaits waits;
+  return call(Verify::kNo);
+}
+
+}  // namespace
+
+NativeHandler::~NativeHandler() { Close(); }
+
+std::shared_ptr<Client> NativeHandler::client() const {
+  TellLog();
+  if (client_ == nullptr) RaiseNotConnected();
+  return client_;
+}
+
+Handler& NativeHandler::handler() const { return client()->impl().handler(); }
+
+void NativeHandler::Connect() {
+  if (client_ != nullptr) return;
+  Result<std::unique_ptr<Client>> connected = [&] {
+    const nb::gil_scoped_release released;
+    return Client::Connect(options_);
+  }();
+  std::shared_ptr<Client> made = ValueOrRaise(std::move(connected));
+  if (client_ != nullptr) {  // by another thread meanwhile
+    const nb::gil_scoped_release released;
+    made.reset();
+    return;
+  }
+  client_ = std::move(made);
+  TellLog();
+}
+
+void NativeHandler::Close() {
+  if (client_ == nullptr) return;
+  std::shared_ptr<Client> closing = std::exchange(client_, nullptr);
+  // Write access ends here; what an array is over goes back with that array.
+  for (const auto& page : pages_->All()) page->Close();
+  const nb::gil_scoped_release released;
+  closing->Close();
+  closing.reset();
+}
+
+PageHandle NativeHandler::Open(const AllocHandle& handle,
+                               std::shared_ptr<PageMemory>* memory) const {
+  *memory = handle.memory();
+  if (*memory == nullptr) *memory = pages_->Find({handle.region_id(), handle.page_index()});
+  if (*memory != nullptr) return (*memory)->handle();
+  return ValueOrRaise(handler().FromAddress(handle.region_id(), handle.page_index()));
+}
+
+nb::object NativeHandler::RegionView(uint32_t region_id, int64_t offset, int64_t size) {
+  if (offset < 0 || size < 0) return nb::none();
+  auto memory = handler().BytesOfRegion(region_id, static_cast<uint64_t>(offset),
+                                        static_cast<uint64_t>(size));
+  if (!memory.ok()) {
+    if (memory.status().code() == StatusCode::kNotFound) return nb::none();
+    Raise(memory.status());
+  }
+  const nb::object buffer = nb::cast(RegionBuffer(*std::move(memory)));
+  return nb::steal(PyMemoryView_FromObject(buffer.ptr()));
+}
+
+AllocHandle NativeHandler::Alloc(uint64_t size) {
+  const auto client = this->client();
+  Result<PageHandle> page = [&] {
+    const LetGoInWaits waits;
+    return client->impl().handler().Alloc(size);
+  }();
+  const auto memory = std::make_shared<PageMemory>(client->impl().weak_handler(),
+                                                   ValueOrRaise(std::move(page)), pages_);
+  pages_->Add(memory);
+  return AllocHandle(memory);
+}
+
+void NativeHandler::Free(const AllocHandle& handle) {
+  const auto client = this->client();
+  std::shared_ptr<PageMemory> memory;
+  const PageHandle page = Open(handle, &memory);
+  if (memory != nullptr && memory->open()) memory->Consuming();
+  const Status freed = [&] {
+    const LetGoInWaits waits;
+    return client->impl().handler().Free(page);
+  }();
+  if (memory != nullptr && memory->open()) {
+    if (freed.ok()) {
+      memory->Consumed();
+    } else {
+      memory->Kept();
+    }
+  }
+  handle.Drop();
+  OkOrRaise(freed);
+}
+
+AllocHandle NativeHandler::Filled(nb::handle data) {
+  const Bytes bytes(data);
+  AllocHandle handle = Alloc(bytes.size());
+  Copy(handle.memory()->handle().data, bytes);
+  return handle;
+}
+
+bool NativeHandler::Store(nb::handle key, const AllocHandle* handle, nb::handle data) {
+  if ((handle == nullptr) == data.is_none()) {
+    PyErr_SetString(PyExc_TypeError, "store takes a handle or data, one of the two");
+    throw nb::python_error();
+  }
+  const auto client = this->client();
+  const std::string_view text = KeyOf(key);
+  const AllocHandle own = handle == nullptr ? Filled(data) : *handle;
+  std::shared_ptr<PageMemory> memory;
+  const PageHandle page = Open(own, &memory);
+  if (memory != nullptr) memory->Consuming();
+  const Result<bool> stored = [&] {
+    const nb::gil_scoped_release released;
+    return client->impl().handler().Store(text, page, own.size());
+  }();
+  if (memory != nullptr) {
+    if (stored.ok()) {
+      memory->Consumed();
+    } else {
+      memory->Kept();
+    }
+  }
+  own.Drop();
+  if (handle != nullptr) handle->Drop();
+  return ValueOrRaise(stored);
+}
+
+nb::list NativeHandler::BatchStore(nb::handle keys, nb::handle handles) {
+  const auto client = this->client();
+  const Keys texts(keys);
+  const auto given = nb::steal<nb::tuple>(PySequence_Tuple(handles.ptr()));
+  if (!given.is_valid()) throw nb::python_error();
+  if (given.size() != texts.size()) {
+    Raise(InvalidArgument("batch_store of " + std::to_string(texts.size()) + " keys and " +
+                          std::to_string(given.size()) + " handles"));
+  }
+  std::vector<AllocHandle> filled;  // of data
+  std::vector<std::shared_ptr<PageMemory>> memories(texts.size());
+  std::vector<Handler::StoreItem> items(texts.size());
+  filled.reserve(texts.size());
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const AllocHandle* handle = nullptr;
+    if (!nb::try_cast(given[i], handle)) {
+      filled.push_back(Filled(given[i]));
+      handle = &filled.back();
+    }
+    items[i] = {texts.views()[i], Open(*handle, &memories[i]), handle->size()};
+  }
+  for (const auto& memory : memories) {
+    if (memory != nullptr) memory->Consuming();
+  }
+  const Result<std::vector<bool>> stored = [&] {
+    const nb::gil_scoped_release released;
+    return client->impl().handler().BatchStore(items);
+  }();
+  for (const auto& memory : memories) {
+    if (memory == nullptr) continue;
+    if (stored.ok()) {
+      memory->Consumed();
+    } else {
+      memory->Kept();
+    }
+  }
+  for (nb::handle object : given) {
+    const AllocHandle* handle = nullptr;
+    if (nb::try_cast(object, handle)) handle->Drop();
+  }
+  return ListOf(ValueOrRaise(stored));
+}
+
+nb::object NativeHandler::Retrieve(nb::handle key, bool verify) {
+  const auto client = this->client();
+  const std::string_view text = KeyOf(key);
+  return InfoOf(ValueOr(
+      Looking(verify, [&](Verify how) { return client->impl().handler().Retrieve(text, how); }),
+      handler::View(), "retrieve"));
+}
+
+nb::list NativeHandler::BatchRetrieve(nb::handle keys, bool verify) {
+  const auto client = this->client();
+  const Keys texts(keys);
+  auto views = ValueOr(Looking(verify,
+                               [&](Verify how) {
+                                 return client->impl().handler().BatchRetrieve(texts.views(), how);
+                               }),
+                       std::vector<handler::View>(texts.size()), "batch_retrieve");
+  nb::list list;
+  for (handler::View& view : views) list.append(InfoOf(std::move(view)));
+  return list;
+}
+
+bool NativeHandler::Exists(nb::handle key) {
+  const auto client = this->client();
+  const std::string_view text = KeyOf(key);
+  const LetGoInWaits waits;
+  return ValueOr(client->impl().handler().Exists(text), false, "exists");
+}
+
+nb::list NativeHandler::BatchExists(nb::handle keys) {
+  const auto client = this->client();
+  const Keys texts(keys);
+  const LetGoInWaits waits;
+  return ListOf(ValueOr(client->impl().handler().BatchExists(texts.views()),
+                        std::vector<bool>(texts.size()), "batch_exists"));
+}
+
+uint64_t NativeHandler::MatchPrefix(nb::handle keys) {
+  const auto client = this->client();
+  const Keys texts(keys);
+  const LetGoInWaits waits;
+  return ValueOr(client->impl().handler().MatchPrefix(texts.views()), uint64_t{0}, "match_prefix");
+}
+
+bool NativeHandler::Pin(nb::handle key) {
+  const auto client = this->client();
+  const std::string_view text = KeyOf(key);
+  const LetGoInWaits waits;
+  return ValueOr(client->impl().handler().Pin(text), false, "pin");
+}
+
+bool NativeHandler::Unpin(nb::handle key) {
+  const auto client = this->client();
+  const std::string_view text = KeyOf(key);
+  const LetGoInWaits waits;
+  return ValueOr(client->impl().handler().Unpin(text), false, "unpin");
+}
+
+nb::list NativeHandler::BatchPin(nb::handle keys) {
+  const auto client = this->client();
+  const Keys texts(keys);
+  Handler& pins = client->impl().handler();
+  std::vector<bool> pinned = [&] {
+    const LetGoInWaits waits;
+    return ValueOr(pins.BatchPin(texts.views()), std::vector<bool>(texts.size()), "batch_pin");
+  }();
+  // As upstream's server does it: none from the first missing key on.
+  bool missing = false;
+  for (size_t i = 0; i < pinned.size(); ++i) {
+    if (missing && pinned[i]) {
+      const LetGoInWaits waits;
+      pins.Unpin(texts.views()[i]).ok();
+      pinned[i] = false;
+    }
+    missing |= !pinned[i];
+  }
+  return ListOf(pinned);
+}
+
+nb::list NativeHandler::BatchUnpin(nb::handle keys) {
+  const auto client = this->client();
+  const Keys texts(keys);
+  const LetGoInWaits waits;
+  return ListOf(ValueOr(client->impl().handler().BatchUnpin(texts.views()),
+                        std::vector<bool>(texts.size()), "batch_unpin"));
+}
+
+bool NativeHandler::Delete(nb::handle key) {
+  const auto client = this->client();
+  const std::string_view text = KeyOf(key);
+  const Result<Deleted> deleted = [&] {
+    const nb::gil_scoped_release released;
+    return client->Delete(text);
+  }();
+  return ValueOr(deleted, Deleted::kMissing, "delete") == Deleted::kDeleted;
+}
+
+bool NativeHandler::Ping() {
+  const auto client = client_;
+  if (client == nullptr) return false;
+  const nb::gil_scoped_release released;
+  return client->Ping().ok();
+}
+
+nb::str NativeHandler::Inspect() const {
+  const auto client = this->client();
+  wire::Reply reply;
+  const Status asked = [&] {
+    const nb::gil_scoped_release released;
+    return client->impl().handler().Ask(wire::InspectRequest{}, &reply);
+  }();
+  OkOrRaise(asked);
+  const auto* const summary = std::get_if<wire::InspectReply>(&reply);
+  if (summary == nullptr) Raise(DataLoss("the answer to a question for a summary is another"));
+  return nb::str(summary->json.c_str(), summary->json.size());
+}
+
+nb::list NativeHandler::Regions() const {
+  nb::list regions;
+  for (const handler::RegionOfPages& region : ValueOrRaise(handler().Regions())) {
+    regions.append(nb::make_tuple(region.region_id, region.page_count, region.page_bytes));
+  }
+  return regions;
+}
+
+nb::dict NativeHandler::Statistics() const {
+  const Client::Statistics counts = client()->statistics();
+  nb::dict all;
+  const auto set = [&](const char* name, uint64_t value) { all[name] = nb::int_(value); };
+  set("allocs", counts.allocs);
+  set("alloc_messages", counts.alloc_messages);
+  set("stores", counts.stores);
+  set("duplicates", counts.duplicates);
+  set("stores_failed", counts.stores_failed);
+  set("stores_refused", counts.stores_refused);
+  set("hits", counts.hits);
+  set("misses", counts.misses);
+  set("server_asks", counts.server_asks);
+  set("reconnects", counts.reconnects);
+  set("pages_in_hand", counts.pages_in_hand);
+  set("pages_held", counts.pages_held);
+  set("pages_unknown", counts.pages_unknown);
+  set("leases", counts.leases);
+  set("pins", counts.pins);
+  return all;
+}
+
+void DefineHandler(nb::module_ module) {
+  nb::class_<NativeHandler>(module, "NativeHandler", nb::is_weak_referenceable(),
+                            "The calls of MaruHandler that go to the pool.")
+      .def(
+          "__init__",
+          [](NativeHandler* self, std::string server_url, std::string label, std::string name_space,
+             uint64_t page_bytes, uint64_t budget_bytes, uint32_t timeout_ms) {
+            ClientOptions options;
+            options.server_url = std::move(server_url);
+            options.label = std::move(label);
+            options.name_space = std::move(name_space);
+            options.page_bytes = page_bytes;
+            options.budget_bytes = budget_bytes;
+            options.timeout_ms = timeout_ms;
+            new (self) NativeHandler(std::move(options));
+          },
+          nb::kw_only(), nb::arg("server_url"), nb::arg("label"), nb::arg("namespace"),
+          nb::arg("page_bytes"), nb::arg("budget_bytes"), nb::arg("timeout_ms"))
+      .def("_open", &NativeHandler::Connect)
+      .def("_close", &NativeHandler::Close)
+      .def_prop_ro("_connected", &NativeHandler::connected)
+      .def("alloc", &NativeHandler::Alloc, nb::arg("size"))
+      .def("free", &NativeHandler::Free, nb::arg("handle"))
+      .def("store", &NativeHandler::Store, nb::arg("key"), nb::arg("handle").none() = nb::none(),
+           nb::arg("data").none() = nb::none())
+      .def("batch_store", &NativeHandler::BatchStore, nb::arg("keys"), nb::arg("handles"))
+      .def("retrieve", &NativeHandler::Retrieve, nb::arg("key"), nb::arg("verify") = false)
+      .def("batch_retrieve", &NativeHandler::BatchRetrieve, nb::arg("keys"),
+           nb::arg("verify") = false)
+      .def("exists", &NativeHandler::Exists, nb::arg("key"))
+      .def("batch_exists", &NativeHandler::BatchExists, nb::arg("keys"))
+      .def("match_prefix", &NativeHandler::MatchPrefix, nb::arg("keys"))
+      .def("pin", &NativeHandler::Pin, nb::arg("key"))
+      .def("unpin", &NativeHandler::Unpin, nb::arg("key"))
+      .def("batch_pin", &NativeHandler::BatchPin, nb::arg("keys"))
+      .def("batch_unpin", &NativeHandler::BatchUnpin, nb::arg("keys"))
+      .def("delete", &NativeHandler::Delete, nb::arg("key"))
+      .def("healthcheck", &NativeHandler::Ping)
+      .def("_statistics", &NativeHandler::Statistics)
+      .def("_inspect", &NativeHandler::Inspect)
+      .def("_regions", &NativeHandler::Regions)
+      .def("get_buffer_view", &NativeHandler::RegionView, nb::arg("region_id"), nb::arg("offset"),
+           nb::arg("size"));
+}
+
+}  // namespace maru::python

@@ -1,0 +1,64 @@
+// The native half of MaruHandler: a client, and the pages of it that Python has.
+//
+// Used under the interpreter lock; calls let go of it while they wait.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <string>
+
+#include "maru/client.h"
+#include "native/keys.h"
+#include "native/page_buffer.h"
+
+namespace maru::python {
+
+class NativeHandler {
+ public:
+  explicit NativeHandler(ClientOptions options) : options_(std::move(options)) {}
+  ~NativeHandler();
+
+  void Connect();
+  void Close();
+  bool connected() const { return client_ != nullptr && client_->connected(); }
+
+  AllocHandle Alloc(uint64_t size);
+  void Free(const AllocHandle& handle);
+  bool Store(nanobind::handle key, const AllocHandle* handle, nanobind::handle data);
+  nanobind::list BatchStore(nanobind::handle keys, nanobind::handle handles);
+
+  nanobind::object Retrieve(nanobind::handle key, bool verify);
+  nanobind::list BatchRetrieve(nanobind::handle keys, bool verify);
+  bool Exists(nanobind::handle key);
+  nanobind::list BatchExists(nanobind::handle keys);
+  uint64_t MatchPrefix(nanobind::handle keys);
+  bool Pin(nanobind::handle key);
+  bool Unpin(nanobind::handle key);
+  nanobind::list BatchPin(nanobind::handle keys);
+  nanobind::list BatchUnpin(nanobind::handle keys);
+  bool Delete(nanobind::handle key);
+  bool Ping();
+  nanobind::dict Statistics() const;
+  // The server's summary, JSON.
+  nanobind::str Inspect() const;
+  // (region id, pages, bytes of a page) of each region of pages.
+  nanobind::list Regions() const;
+  // Read-only memory of a region, without a lease: None when there is none such.
+  nanobind::object RegionView(uint32_t region_id, int64_t offset, int64_t size);
+
+ private:
+  handler::Handler& handler() const;
+  std::shared_ptr<Client> client() const;
+  // The page of a handle that goes on, else StateError.
+  handler::PageHandle Open(const AllocHandle& handle, std::shared_ptr<PageMemory>* memory) const;
+  AllocHandle Filled(nanobind::handle data);
+
+  const ClientOptions options_;
+  std::shared_ptr<Client> client_;
+  const std::shared_ptr<PagesInHands> pages_ = std::make_shared<PagesInHands>();
+};
+
+void DefineHandler(nanobind::module_ module);
+
+}  // namespace maru::python

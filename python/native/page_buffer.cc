@@ -1,0 +1,172 @@
+#include "native/page_buffer.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "native/errors.h"
+#include "native/waits.h"
+
+namespace maru::python {
+
+namespace nb = nanobind;
+
+std::shared_ptr<PageMemory> PagesInHands::Find(const Address& address) const {
+  const auto at = pages_.find(address);
+  return at == pages_.end() ? nullptr : at->second.lock();
+}
+
+void PagesInHands::Add(const std::shared_ptr<PageMemory>& page) { pages_[page->address()] = page; }
+
+void PagesInHands::Remove(const PageMemory& page) {
+  const auto at = pages_.find(page.address());
+  if (at == pages_.end()) return;
+  // By now it may be the page's next handing out.
+  const auto there = at->second.lock();
+  if (there == nullptr || there.get() == &page) pages_.erase(at);
+}
+
+std::vector<std::shared_ptr<PageMemory>> PagesInHands::All() const {
+  std::vector<std::shared_ptr<PageMemory>> all;
+  for (const auto& [address, page] : pages_) {
+    if (auto there = page.lock(); there != nullptr) all.push_back(std::move(there));
+  }
+  return all;
+}
+
+PageMemory::PageMemory(std::weak_ptr<handler::Handler> handler, handler::PageHandle handle,
+                       std::shared_ptr<PagesInHands> pages)
+    : handler_(std::move(handler)), handle_(std::move(handle)), pages_(std::move(pages)) {}
+
+PageMemory::~PageMemory() {
+  LetGo();
+  if (!open_) return;
+  pages_->Remove(*this);
+  if (const auto handler = handler_.lock()) {
+    const LetGoInWaits waits;
+    handler->Free(handle_, handler::Handler::IfStored::kIsOver).ok();
+  }
+}
+
+void PageMemory::Consuming() {
+  const auto handler = handler_.lock();
+  if (handler == nullptr || hold_ != nullptr) return;
+  // Not held by this handler any more: then the store or free finds its life over.
+  if (auto hold = handler->HoldOn(handle_); hold.ok()) hold_ = *std::move(hold);
+}
+
+void PageMemory::Consumed() {
+  open_ = false;
+  pages_->Remove(*this);
+  ReleaseView();
+  if (exports_ == 0) LetGo();
+}
+
+void PageMemory::Kept() { LetGo(); }
+
+void PageMemory::Close() {
+  if (!open_) return;
+  ReleaseView();
+  // What an array is over stays granted with its mapping, which this keeps until the array is gone.
+  if (exports_ != 0) return;
+  open_ = false;
+  pages_->Remove(*this);
+  if (const auto handler = handler_.lock()) {
+    const LetGoInWaits waits;
+    handler->Free(handle_, handler::Handler::IfStored::kIsOver).ok();
+  }
+}
+
+void PageMemory::LetGo() {
+  if (hold_ == nullptr) return;
+  if (const auto handler = handler_.lock()) handler->LetGo(hold_);
+  hold_.reset();
+}
+
+nb::object PageMemory::View(const std::shared_ptr<PageMemory>& self) {
+  if (view_.is_valid()) {
+    nb::object there = view_();
+    if (!there.is_none()) return there;
+  }
+  nb::object buffer = nb::cast(PageBuffer(self));
+  nb::object view = nb::steal(PyMemoryView_FromObject(buffer.ptr()));
+  if (!view.is_valid()) throw nb::python_error();
+  view_ = nb::steal(PyWeakref_NewRef(view.ptr(), nullptr));
+  if (!view_.is_valid()) throw nb::python_error();
+  return view;
+}
+
+void PageMemory::ReleaseView() {
+  if (!view_.is_valid()) return;
+  const nb::object there = view_();
+  if (there.is_none()) return;
+  const nb::object released = nb::steal(PyObject_CallMethod(there.ptr(), "release", nullptr));
+  // An array is over it: it lives on, and so does the memory's hold.
+  if (!released.is_valid()) PyErr_Clear();
+}
+
+void PageMemory::Released() {
+  if (--exports_ == 0 && !open_) LetGo();
+}
+
+AllocHandle::AllocHandle(std::shared_ptr<PageMemory> memory)
+    : memory_(std::move(memory)),
+      region_id_(memory_->handle().region_id),
+      page_index_(memory_->handle().page_index),
+      size_(memory_->handle().size_bytes) {}
+
+nb::object AllocHandle::buf() const {
+  if (memory_ == nullptr) return buf_;
+  if (!memory_->open()) Raise(FailedPrecondition("the page was stored or freed"));
+  if (!buf_.is_valid()) buf_ = memory_->View(memory_);
+  return buf_;
+}
+
+void AllocHandle::Drop() const {
+  if (memory_ != nullptr && !memory_->open()) buf_.reset();
+}
+
+namespace {
+
+int GetBuffer(PyObject* exporter, Py_buffer* view, int flags) {
+  PageMemory& memory = nb::inst_ptr<PageBuffer>(nb::handle(exporter))->memory();
+  if (!memory.open()) {
+    PyErr_SetString(PyExc_BufferError, "the page was stored or freed");
+    return -1;
+  }
+  const handler::PageHandle& page = memory.handle();
+  if (PyBuffer_FillInfo(view, exporter, page.data, static_cast<Py_ssize_t>(page.size_bytes),
+                        /*readonly=*/0, flags) != 0) {
+    return -1;
+  }
+  memory.Exported();
+  return 0;
+}
+
+void ReleaseBuffer(PyObject* exporter, Py_buffer*) {
+  nb::inst_ptr<PageBuffer>(nb::handle(exporter))->memory().Released();
+}
+
+PyType_Slot page_buffer_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&GetBuffer)},
+                                   {Py_bf_releasebuffer, reinterpret_cast<void*>(&ReleaseBuffer)},
+                                   {0, nullptr}};
+
+}  // namespace
+
+void DefinePages(nb::module_ module) {
+  nb::class_<PageBuffer>(module, "_PageBuffer", nb::type_slots(page_buffer_slots));
+  nb::class_<AllocHandle>(module, "AllocHandle",
+                          "A page to write: `buf` is its memory, until it is stored or freed.")
+      .def(nb::init<nb::object, uint32_t, uint32_t, uint64_t>(), nb::arg("buf"),
+           nb::arg("_region_id"), nb::arg("_page_index"), nb::arg("_size"))
+      .def_prop_ro("buf", &AllocHandle::buf, nb::sig("def buf(self) -> memoryview"),
+                   "Writable memory of the page; released by store, batch_store, free and close.")
+      .def_prop_ro("region_id", &AllocHandle::region_id)
+      .def_prop_ro("page_index", &AllocHandle::page_index)
+      .def_prop_ro("size", &AllocHandle::size, "Bytes, as asked of alloc.")
+      .def_prop_ro("_region_id", &AllocHandle::region_id)
+      .def_prop_ro("_page_index", &AllocHandle::page_index)
+      .def_prop_ro("_size", &AllocHandle::size);
+}
+
+}  // namespace maru::python

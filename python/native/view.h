@@ -1,0 +1,44 @@
+// What retrieve() answers with: a lease, and the read-only memory under it.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+
+#include "handler/handler.h"
+
+namespace maru::python {
+
+// upstream's MemoryInfo: (view, region_id, page_index). The object is the lease; `view`, and every
+// array over that, keeps it.
+class MemoryInfo {
+ public:
+  explicit MemoryInfo(handler::View view) : view_(std::move(view)) {}
+  MemoryInfo(nanobind::object given, uint32_t region_id, uint32_t page_index)
+      : given_(std::move(given)), region_id_(region_id), page_index_(page_index) {}
+
+  std::span<const std::byte> bytes() const { return view_.bytes(); }
+  bool leased() const { return static_cast<bool>(view_); }
+  nanobind::object given() const { return given_; }
+  uint32_t region_id() const { return view_ ? view_.region_id() : region_id_; }
+  uint32_t page_index() const { return view_ ? view_.page_index() : page_index_; }
+
+ private:
+  handler::View view_;
+  nanobind::object given_;  // of one that Python made
+  uint32_t region_id_ = 0, page_index_ = 0;
+};
+
+// Memory of a region, as get_buffer_view answers it.
+class RegionBuffer {
+ public:
+  explicit RegionBuffer(handler::RegionMemory memory) : memory_(std::move(memory)) {}
+  std::span<const std::byte> bytes() const { return memory_.bytes; }
+
+ private:
+  handler::RegionMemory memory_;
+};
+
+void DefineViews(nanobind::module_ module);
+
+}  // namespace maru::python

@@ -1,0 +1,79 @@
+"""MaruConfig: names, defaults, what is refused, what the environment says."""
+
+import dataclasses
+
+import pytest
+
+from maru import MaruConfig
+
+DEFAULTS = {
+    "server_url": "tcp://localhost:5555",
+    "pool_size": 100 << 20,
+    "chunk_size_bytes": 1 << 20,
+    "auto_connect": True,
+    "timeout_ms": 2000,
+    "use_async_rpc": True,
+    "max_inflight": 64,
+    "eager_map": True,
+    "auto_expand": True,
+    "expand_size": None,
+    "rm_address": "127.0.0.1:9850",
+    "enable_stats": False,
+}
+
+
+def test_the_defaults_are_upstreams():
+    config = MaruConfig()
+    assert {name: getattr(config, name) for name in DEFAULTS} == DEFAULTS
+
+
+def test_without_an_instance_id_each_has_its_own():
+    assert MaruConfig().instance_id != MaruConfig().instance_id
+    assert MaruConfig(instance_id="").instance_id == ""
+
+
+def test_it_takes_upstreams_fields_by_position():
+    config = MaruConfig("tcp://host:1", "name", 4 << 20, 2 << 20)
+    assert (config.server_url, config.instance_id) == ("tcp://host:1", "name")
+    assert (config.pool_size, config.chunk_size_bytes) == (4 << 20, 2 << 20)
+
+
+@pytest.mark.parametrize(
+    ("fields", "names"),
+    [
+        ({"chunk_size_bytes": 0}, "chunk_size_bytes"),
+        ({"chunk_size_bytes": -1}, "chunk_size_bytes"),
+        ({"pool_size": 1, "chunk_size_bytes": 2}, "pool_size"),
+        ({"expand_size": 1 << 20, "auto_expand": False}, "auto_expand"),
+        ({"expand_size": 1}, "expand_size"),
+        ({"expand_size": 0}, "expand_size"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(fields, names):
+    with pytest.raises(ValueError, match=names):
+        MaruConfig(**fields)
+
+
+@pytest.mark.parametrize("word", ["1", "true", " YES ", "on"])
+def test_the_environment_switches_on(monkeypatch, word):
+    monkeypatch.setenv("MARU_STAT", word)
+    assert MaruConfig(enable_stats=False).enable_stats
+
+
+@pytest.mark.parametrize("word", ["0", "False", "no", "OFF"])
+def test_the_environment_switches_off(monkeypatch, word):
+    monkeypatch.setenv("MARU_EAGER_MAP", word)
+    assert not MaruConfig(eager_map=True).eager_map
+
+
+@pytest.mark.parametrize("name", ["MARU_STAT", "MARU_EAGER_MAP"])
+@pytest.mark.parametrize("word", ["", "2", "ja"])
+def test_another_word_is_refused_by_the_variables_name(monkeypatch, name, word):
+    monkeypatch.setenv(name, word)
+    with pytest.raises(ValueError, match=name):
+        MaruConfig()
+
+
+def test_it_is_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        MaruConfig().pool_size = 1
