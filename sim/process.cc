@@ -109,7 +109,7 @@ void Process::Trace(const char* what, const handler::PageHandle& page) const {
 
 void Process::Alloc() {
   if (drafts_.size() >= 5) return Free();
-  auto page = handler_->Alloc(1 + world_->chance().Below(page_bytes_));
+  auto page = handler_->Alloc(kLength + world_->chance().Below(page_bytes_ - kLength + 1));
   if (!page.ok()) {
     world_->tally().Count("op: alloc refused");
     return;

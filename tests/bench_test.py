@@ -41,6 +41,14 @@ class Bench(unittest.TestCase):
         self.assertGreater(server["memory beside the key text"]["value"], 0)
         self.assertEqual(set(pathlib.Path("/dev/shm").glob("maru-bench-*")) - before, set())
 
+    def test_killed_at_any_moment_it_leaves_no_pool(self):
+        for part, progress in (("catalogue", "look-ups"), ("server", "restarts")):
+            with subprocess.Popen([MARU, "bench", "--keys", "2k", "--only", part], text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+                self.assertTrue(any(progress in line for line in run.stderr))
+                run.kill()
+            self.assertEqual(list(pathlib.Path("/dev/shm").glob(f"maru-bench-{run.pid}-*")), [])
+
     def test_a_running_server_is_as_it_was_afterwards(self):
         with Server(MARU, size="512MiB") as server:
             done = bench("--server", server.socket, "--keys", "300", "--readers", "1",

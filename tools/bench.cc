@@ -1,9 +1,15 @@
 // maru bench: what every operation takes, beside what the machine takes for the bare work.
 
 #include "tools/bench.h"
+
+#include <optional>
+
+#include "base/bytes.h"
 #include "base/units.h"
+#include "layout/geometry.h"
 #include "os/file.h"
 #include "os/machine.h"
+#include "pool/new_pool.h"
 #include "tools/commands.h"
 #include "tools/connect.h"
 #include "tools/output.h"
@@ -44,11 +50,11 @@ Result<std::vector<uint64_t>> Counts(const Arguments& arguments, const char* nam
   std::vector<uint64_t> counts;
   for (const std::string& text : Split(arguments.Get(name))) {
     char* end = nullptr;
-    uint64_t count = std::strtoull(text.c_str(), &end, 10);
+    const uint64_t number = std::strtoull(text.c_str(), &end, 10);
     const std::string unit = end;
-    if (unit == "k") count *= 1000;
-    if (unit == "M") count *= 1'000'000;
-    if ((!unit.empty() && unit != "k" && unit != "M") || count == 0 || count > most) {
+    const uint64_t scale = unit == "k" ? 1000 : unit == "M" ? 1'000'000 : unit.empty() ? 1 : 0;
+    const uint64_t count = scale == 0 || number > most / scale ? 0 : number * scale;
+    if (count == 0) {
       return InvalidArgument(std::string("--") + name + " " + text +
                              ": a list of numbers from 1 to " + std::to_string(most) +
                              " is wanted, as 1,1k,10M");
@@ -67,19 +73,20 @@ Result<std::vector<uint32_t>> SmallCounts(const Arguments& arguments, const char
   return small;
 }
 
-// A pool of its own and its server, both gone afterwards; the pool outlives a restart.
+// A pool of its own and its server, both gone afterwards, whatever ends this process: the pool has
+// no name, and outlives a restart of the server by a descriptor of this process.
 class PrivateRun {
  public:
   explicit PrivateRun(ServerLog log) : log_(log) {}
-  ~PrivateRun() {
-    server_.reset();
-    if (!path_.empty()) os::RemoveFile(path_).ok();
-  }
   Status Start(uint64_t bytes) {
     MARU_ASSIGN_OR_RETURN(const uint64_t number, os::RandomNumber());
-    path_ = "/dev/shm/maru-bench-" + std::to_string(os::ProcessId()) + "-" +
-            std::to_string(number % 1'000'000);
-    spec_ = "file:" + path_ + ",size=" + std::to_string(bytes);
+    const std::string path = "/dev/shm/maru-bench-" + std::to_string(os::ProcessId()) + "-" +
+                             std::to_string(number % 1'000'000);
+    MARU_RETURN_IF_ERROR(pool::InitPool(path, AlignUp(bytes, layout::kUnitBytes), {}).status());
+    Result<os::File> file = os::File::Open(path, os::Access::kReadWrite);
+    MARU_RETURN_IF_ERROR(os::RemoveFile(path));
+    MARU_ASSIGN_OR_RETURN(pool_, std::move(file));
+    spec_ = "file:/proc/" + std::to_string(os::ProcessId()) + "/fd/" + std::to_string(pool_->fd());
     return StartServer();
   }
   // From the start of the process until it listens; it has stopped in order before.
@@ -97,7 +104,8 @@ class PrivateRun {
     return OkStatus();
   }
   const ServerLog log_;
-  std::string path_, spec_;
+  std::optional<os::File> pool_;
+  std::string spec_;
   std::unique_ptr<PrivateServer> server_;
 };
 

@@ -6,12 +6,14 @@
 #include <cerrno>
 #include <cstdio>
 #include <memory>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
 #include "base/check.h"
 #include "os/errno_status.h"
+#include "os/process.h"
 #include "tools/command.h"
 #include "tools/config.h"
 #include "tools/error_line.h"
@@ -89,6 +91,8 @@ Result<Exit> RunCommand(const Bound& bound) {
   } catch (const nlohmann::json::exception& error) {
     return DataLoss(std::string("the server's answer is not what this maru expects: ") +
                     error.what());
+  } catch (const std::bad_alloc&) {
+    return ResourceExhausted("out of memory: free some, or raise the limit (ulimit -v)");
   }
 }
 
@@ -177,6 +181,7 @@ int Main(int argc, char** argv) {
 }  // namespace maru::tools
 
 int main(int argc, char** argv) {
+  maru::os::PrepareProgram();
   // Standard error is ours here: the client library leaves a handler that there is in its place.
   maru::SetCheckHandler([](const maru::CheckFailure& failure) {
     std::fprintf(stderr, "%s\n", failure.ToString().c_str());

@@ -9,7 +9,7 @@
 
 namespace maru::tools {
 
-Result<std::string> ReadAll(const std::string& path, uint64_t bytes_max) {
+Result<std::string> ReadAll(const std::string& path, uint64_t bytes_max, std::string_view remedy) {
   const bool standard = path == "-";
   std::FILE* const file = standard ? stdin : std::fopen(path.c_str(), "rb");
   if (file == nullptr) return os::ErrnoStatus(errno, "open", path);
@@ -24,7 +24,7 @@ Result<std::string> ReadAll(const std::string& path, uint64_t bytes_max) {
   if (error != 0) return os::ErrnoStatus(error, "read", path);
   if (bytes.size() <= bytes_max) return bytes;
   return InvalidArgument("the input " + path + " has more than " + FormatSize(bytes_max) +
-                         ", the most that is read");
+                         ", the most that is read" + std::string(remedy));
 }
 
 Status WriteAll(const std::string& path, std::span<const std::byte> bytes) {

@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "base/units.h"
+#include "catalogue/key.h"
 #include "tools/commands.h"
 #include "tools/connect.h"
 #include "tools/files.h"
 #include "tools/output.h"
+#include "wire/codec.h"
 
 namespace maru::tools {
 
@@ -53,12 +55,14 @@ Result<Exit> RunPut(const Arguments& arguments) {
   if (arguments.Has("page-size")) {
     MARU_ASSIGN_OR_RETURN(options.page_bytes, arguments.Size("page-size"));
   }
-  const Result<std::string> bytes = ReadAll(arguments.Get("FILE"), options.page_bytes);
-  if (bytes.status().code() == StatusCode::kInvalidArgument) {
-    return InvalidArgument(std::string(bytes.status().message()) +
-                           "; a larger --page-size admits more");
-  }
+  const std::string input = arguments.Get("FILE");
+  const Result<std::string> bytes =
+      ReadAll(input, options.page_bytes, "; a larger --page-size admits more");
   MARU_RETURN_IF_ERROR(bytes.status());
+  if (bytes->empty()) {
+    return InvalidArgument((input == "-" ? std::string("standard input") : input) +
+                           " has 0 bytes: a key has 1 at least");
+  }
   if (!arguments.Has("page-size")) options.page_bytes = PutPageBytes(bytes->size());
   MARU_ASSIGN_OR_RETURN(const auto client, ConnectTo(arguments, options));
   MARU_ASSIGN_OR_RETURN(const bool stored, client->Put(key, std::as_bytes(std::span(*bytes))));
@@ -161,14 +165,25 @@ Result<Exit> RunRemove(const Arguments& arguments) {
 Result<Exit> RunUnpin(const Arguments& arguments) {
   const std::vector<std::string> keys = arguments.All("KEY");
   MARU_ASSIGN_OR_RETURN(const auto client, ConnectTo(arguments, OptionsFor(arguments)));
-  wire::UnpinRequest request;
-  request.keys.assign(keys.begin(), keys.end());
-  MARU_ASSIGN_OR_RETURN(const auto reply, Ask<wire::UnpinReply>(*client, request));
+  // The encoder names what is wrong with a key that is refused, as for one message.
+  for (const std::string& key : keys) MARU_RETURN_IF_ERROR(catalogue::CheckKey(key));
+  const std::vector<std::string_view> views(keys.begin(), keys.end());
   std::vector<Verdict> verdicts;
-  for (uint8_t unpinned : reply.unpinned) {
-    verdicts.push_back({unpinned != 0 ? "unpinned" : "not pinned", unpinned != 0});
+  for (std::span<const std::string_view> left = views; !left.empty();) {
+    wire::UnpinRequest request;
+    const auto some = left.first(wire::KeysThatFit(left));
+    left = left.subspan(some.size());
+    request.keys.assign(some.begin(), some.end());
+    MARU_ASSIGN_OR_RETURN(const auto reply, Ask<wire::UnpinReply>(*client, request));
+    for (size_t i = 0; i < some.size(); ++i) {
+      const bool unpinned = i < reply.unpinned.size() && reply.unpinned[i] != 0;
+      const bool answered = i < reply.unpinned.size();
+      verdicts.push_back({unpinned   ? "unpinned"
+                          : answered ? "not pinned"
+                                     : "not answered",
+                          unpinned});
+    }
   }
-  verdicts.resize(keys.size(), {"not answered", false});
   return PrintVerdicts(arguments, keys, verdicts);
 }
 
@@ -216,12 +231,15 @@ Result<Exit> RunList(const Arguments& arguments) {
 
 }  // namespace
 
-extern const Command kPut = {"put",
-                             "Store a file, or standard input, under a key",
-                             "Example: echo hello | maru put greeting -",
-                             kPutOptions,
-                             kPutPositionals,
-                             &RunPut};
+extern const Command kPut = {
+    "put",
+    "Store a file, or standard input, under a key",
+    "A key that is there keeps its bytes, whatever these are: \"there already\", and exit\n"
+    "code 0. `maru rm` comes first where they are to be others.\n\n"
+    "Example: echo hello | maru put greeting -",
+    kPutOptions,
+    kPutPositionals,
+    &RunPut};
 extern const Command kGet = {"get",
                              "Write the bytes of a key",
                              "Example: maru get greeting --output greeting.bin",

@@ -1,5 +1,8 @@
 // maru pool init, inspect, check, renumber: a pool at rest.
 
+#include <algorithm>
+
+#include "base/bytes.h"
 #include "base/units.h"
 #include "layout/geometry.h"
 #include "pool/check.h"
@@ -40,12 +43,18 @@ Result<Exit> Init(const Arguments& arguments) {
   if (!arguments.Has("size"))
     return InvalidArgument("--size is missing: maru pool init PATH --size 4GiB");
   MARU_ASSIGN_OR_RETURN(const uint64_t size, arguments.Size("size"));
+  const uint64_t fits = std::max(
+      layout::kPoolBytesMin, AlignUp(std::min(size, layout::kPoolBytesMax), layout::kUnitBytes));
+  if (size != fits) {
+    return InvalidArgument(
+        "--size " + arguments.Get("size") + ": a pool has a multiple of " +
+        FormatSizeExact(layout::kUnitBytes) + ", from " + FormatSizeExact(layout::kPoolBytesMin) +
+        " to " + FormatSizeExact(layout::kPoolBytesMax) + ": the next is " + FormatSizeExact(fits));
+  }
   pool::InitOptions options;
   options.flags = arguments.Has("checksum") ? layout::kFlagChecksums : 0;
   options.existing = arguments.Has("force") ? pool::Existing::kReplace : pool::Existing::kRefuse;
-  MARU_ASSIGN_OR_RETURN(
-      const layout::Superblock made,
-      pool::InitPool(path, size / layout::kUnitBytes * layout::kUnitBytes, options));
+  MARU_ASSIGN_OR_RETURN(const layout::Superblock made, pool::InitPool(path, size, options));
   if (arguments.json()) {
     PrintLine("{" + Quoted("path", JsonString(path)) + ", " +
               Quoted("pool_bytes", std::to_string(made.pool_bytes)) + ", " +

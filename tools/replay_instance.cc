@@ -52,7 +52,7 @@ class Instance {
         ++result_.races_lost;
       }
       MARU_ASSIGN_OR_RETURN(const View view, client_->Retrieve(name));
-      if (stored && (!view || !VerifyBlock(block, view.bytes()))) ++result_.verification_failures;
+      if (stored && (!view || !Verified(block, view))) ++result_.verification_failures;
       MARU_RETURN_IF_ERROR(Meet());
     }
     return OkStatus();
@@ -73,11 +73,13 @@ class Instance {
       ++result_.hits;
       result_.bytes_read += views[i].bytes().size();
       if (!mine_.contains(request.blocks[i])) ++result_.shared_hits;
-      if (!VerifyBlock(request.blocks[i], views[i].bytes())) ++result_.verification_failures;
+      if (!Verified(request.blocks[i], views[i])) ++result_.verification_failures;
     }
-    for (size_t first = 0; first < missing.size(); first += kStoreBatch) {
-      const size_t count = std::min(kStoreBatch, missing.size() - first);
-      MARU_RETURN_IF_ERROR(StoreBlocks(request, texts, std::span(missing).subspan(first, count)));
+    // Last to first: the head of a prefix is to be the most recent of it.
+    for (size_t end = missing.size(); end > 0;) {
+      const size_t count = std::min(kStoreBatch, end);
+      end -= count;
+      MARU_RETURN_IF_ERROR(StoreBlocks(request, texts, std::span(missing).subspan(end, count)));
     }
     ++result_.requests;
     result_.blocks += request.blocks.size();
@@ -90,6 +92,11 @@ class Instance {
   }
 
  private:
+  // Every byte, and that all are there: what is cut short would match as far as it goes.
+  bool Verified(uint64_t block, const View& view) const {
+    return view.bytes().size() == page_bytes_ && VerifyBlock(block, view.bytes());
+  }
+
   // Returns when all instances are here.
   Status Meet() {
     PrintLine(kReadyLine);

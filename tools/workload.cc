@@ -3,10 +3,12 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "base/random.h"
+#include "os/errno_status.h"
 
 namespace maru::tools {
 
@@ -28,8 +30,20 @@ Result<std::vector<TraceRequest>> ReadTrace(const std::string& path) {
   std::ifstream file(path);
   if (!file) return NotFound("cannot read " + path + ": " + std::generic_category().message(errno));
   std::vector<TraceRequest> requests;
-  std::string text;
-  for (size_t line = 1; std::getline(file, text); ++line) {
+  const auto room = std::make_unique_for_overwrite<char[]>(kTraceLineBytesMax);
+  for (size_t line = 1;; ++line) {
+    file.getline(room.get(), kTraceLineBytesMax);
+    if (file.bad()) {
+      return os::ErrnoStatus(errno, "read", path);
+    }
+    // Full without a line's end, which is no end of the file.
+    if (file.fail() && !file.eof()) {
+      return BadLine(path, line,
+                     "more than " + std::to_string(kTraceLineBytesMax - 1) + " bytes in one line");
+    }
+    if (file.fail()) break;
+    const auto bytes = static_cast<size_t>(file.gcount()) - (file.eof() ? 0 : 1);
+    const std::string_view text(room.get(), bytes);
     if (text.empty()) continue;
     const auto json = nlohmann::json::parse(text, nullptr, false);
     if (!json.is_object()) return BadLine(path, line, "a JSON object is wanted");

@@ -23,6 +23,7 @@ struct TraceRequest {
 
 inline constexpr size_t kTraceRequestsMax = 10'000'000;
 inline constexpr size_t kBlocksPerRequestMax = 1'000'000;
+inline constexpr size_t kTraceLineBytesMax = 32 << 20;  // as many blocks of 20 digits fit
 
 // InvalidArgument names the file, the line and what is wrong there.
 Result<std::vector<TraceRequest>> ReadTrace(const std::string& path);

@@ -49,10 +49,15 @@ Status IndexWriter::HoldNamedTables() {
   return OkStatus();
 }
 
-Status IndexWriter::BeginRebuild(uint64_t keys) {
-  IndexRooms::Contents contents = IndexRooms::Contents::kUnknown;
+uint64_t IndexWriter::RebuiltCapacity(uint64_t keys) const {
   uint64_t capacity = capacity_min_;
   while (keys > capacity / 8 * 5) capacity *= 2;
+  return capacity;
+}
+
+Status IndexWriter::BeginRebuild(uint64_t keys) {
+  IndexRooms::Contents contents = IndexRooms::Contents::kUnknown;
+  const uint64_t capacity = RebuiltCapacity(keys);
   Result<Named> taken = TakeTable(capacity, &contents);
   // A full pool: a table that is filled further is better than none.
   const bool half_does = capacity > capacity_min_ && keys <= capacity / 16 * 7;

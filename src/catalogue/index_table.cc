@@ -51,6 +51,18 @@ void IndexTable::Bury(uint64_t slot) {
   Store(slot, IndexEntry::kTombstone);
 }
 
+void IndexTable::TakeOver(const IndexTable& draft) {
+  MARU_CHECK_EQ(capacity_, draft.capacity_);
+  MARU_CHECK_EQ(filled(), 0u);
+  // Nobody watches it yet. Release: as Store.
+  for (uint64_t slot = 0; slot < capacity_; ++slot) {
+    const uint64_t bits = draft.At(slot).bits();
+    if (bits != layout::IndexEntry::kEmpty) slots_[slot].store(bits, std::memory_order_release);
+  }
+  entries_ = draft.entries_;
+  tombstones_ = draft.tombstones_;
+}
+
 void IndexTable::Clear(uint64_t first, uint64_t count) {
   MARU_CHECK_LE(first + count, capacity_);
   // Nobody watches it yet. Release: as Store.

@@ -78,6 +78,9 @@ class IndexTable {
   void Remove(uint64_t slot);
   // An entry has been copied to the successor: always a tombstone.
   void Bury(uint64_t slot);
+  // Takes over all slots of a table of the same capacity. REQUIRES: it is empty and no table word
+  // names it.
+  void TakeOver(const IndexTable& draft);
   // Empties the slots [first, first + count). REQUIRES: no table word names the table.
   void Clear(uint64_t first, uint64_t count);
 

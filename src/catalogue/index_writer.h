@@ -42,13 +42,15 @@ class IndexWriter {
   // kIndexEntriesLog2Min <= entries_log2_min <= kIndexEntriesLog2Max.
   IndexWriter(PoolMemory* memory, SpaceSource* space, uint32_t entries_log2_min);
 
-  // --- Recovery. Add for every index region; Begin; Insert for each key; Publish.
+  // --- Recovery. Add for every index region; Begin; fill the table; Publish.
   void AddRoom(uint64_t offset_bytes, uint64_t length_bytes) {
     rooms_.Add(offset_bytes, length_bytes);
   }
   // Holds the tables that readers may be probing. DataLoss: the table word names something that is
   // no table in an index region.
   Status HoldNamedTables();
+  // Of the table that BeginRebuild would rather have.
+  uint64_t RebuiltCapacity(uint64_t keys) const;
   // A cleared table for so many keys, outside the tables that the table word names.
   Status BeginRebuild(uint64_t keys);
   IndexTable& rebuilt() { return current_.table; }

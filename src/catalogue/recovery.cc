@@ -16,6 +16,8 @@ using layout::StateWord;
 
 namespace {
 
+constexpr uint64_t kClientIdMax = 0xFFFFFFFF;
+
 // Loads are relaxed throughout: the one writer has not started yet.
 StateWord Word(const PageRecord& page) {
   return StateWord(page.state_word.load(std::memory_order_relaxed));
@@ -46,6 +48,7 @@ Status Recovery::Run(RecoverySummary* summary) {
   runs_->Claim(condemned_);
   text_->Settle();
   MARU_RETURN_IF_ERROR(CheckOverlaps());
+  MARU_RETURN_IF_ERROR(DraftIndex());
   MARU_RETURN_IF_ERROR(BuildIndex());
   Apply();
   index_->PublishRebuilt();
@@ -137,6 +140,14 @@ Status Recovery::CheckKeyed(const PageRecord& page, uint64_t room_bytes) {
     return DataLoss("it stores " + std::to_string(length) + " bytes in a page of " +
                     std::to_string(room_bytes));
   }
+  // As layout::ValidatePageRecord: the server's clocks go on from these.
+  const uint64_t owner = page.owner.load(std::memory_order_relaxed);
+  if (owner > kClientIdMax) return DataLoss("its owner is " + std::to_string(owner));
+  const uint64_t last_use = page.last_use.load(std::memory_order_relaxed);
+  if (last_use > layout::kUseTickMax) {
+    return DataLoss("its last use is " + std::to_string(last_use));
+  }
+  summary_.owner_high = std::max(summary_.owner_high, owner);
   return text_->Adopt(page.text_offset.load(std::memory_order_relaxed),
                       layout::KeySizes::Unpack(packed).text_bytes());
 }
@@ -166,10 +177,12 @@ Status Recovery::ReadFreeRun(uint32_t first, uint32_t count) {
   return OkStatus();
 }
 
-Status Recovery::BuildIndex() {
-  MARU_RETURN_IF_ERROR(index_->BeginRebuild(summary_.live));
+Status Recovery::DraftIndex() {
+  const uint64_t capacity = index_->RebuiltCapacity(summary_.live);
+  draft_slots_ = std::make_unique<std::atomic<uint64_t>[]>(capacity);
+  draft_ = IndexTable(draft_slots_.get(), capacity, 1, &nobody_);
   // What is to be repaired has no place in the index. The repairs are in the order of this loop,
-  // those that AddToIndex appends are of records behind it.
+  // those that AddToDraft appends are of records behind it.
   size_t repair = 0;
   for (const RegionExtent& region : regions_) {
     if (region.kind != layout::RegionKind::kPages) continue;
@@ -188,18 +201,36 @@ Status Recovery::BuildIndex() {
     MARU_RETURN_IF_ERROR(Enqueue(record, RegionSlot(0)));
   }
   for (uint64_t i = enqueued_ - std::min<uint64_t>(enqueued_, kAhead); i < enqueued_; ++i) {
-    MARU_RETURN_IF_ERROR(AddToIndex(pending_[i % kAhead].record, pending_[i % kAhead].slot));
+    MARU_RETURN_IF_ERROR(AddToDraft(pending_[i % kAhead].record, pending_[i % kAhead].slot));
+  }
+  return OkStatus();
+}
+
+Status Recovery::BuildIndex() {
+  MARU_RETURN_IF_ERROR(index_->BeginRebuild(summary_.live));
+  IndexTable& table = index_->rebuilt();
+  if (table.capacity() == draft_.capacity()) {
+    table.TakeOver(draft_);
+    return OkStatus();
+  }
+  // A full pool had room for a smaller one only.
+  for (uint64_t slot = 0; slot < draft_.capacity(); ++slot) {
+    const layout::IndexEntry entry = draft_.At(slot);
+    if (entry.empty() || entry.tombstone()) continue;
+    const PageRecord& page = *memory_->Record(entry.record());
+    const Hash128 hash{page.hash_low.load(std::memory_order_relaxed),
+                       page.hash_high.load(std::memory_order_relaxed)};
+    table.Put(table.FirstFree(table.Home(hash)), entry);
   }
   return OkStatus();
 }
 
 Status Recovery::Enqueue(RecordNumber record, RegionSlot slot) {
   const PageRecord& page = *memory_->Record(record);
-  const IndexTable& table = index_->rebuilt();
-  table.Prefetch(table.Home({page.hash_low.load(std::memory_order_relaxed), 0}));
+  draft_.Prefetch(draft_.Home({page.hash_low.load(std::memory_order_relaxed), 0}));
   Prefetch(memory_->view().base() + page.text_offset.load(std::memory_order_relaxed));
   Pending& place = pending_[enqueued_ % kAhead];
-  if (enqueued_ >= kAhead) MARU_RETURN_IF_ERROR(AddToIndex(place.record, place.slot));
+  if (enqueued_ >= kAhead) MARU_RETURN_IF_ERROR(AddToDraft(place.record, place.slot));
   place = {record, slot};
   ++enqueued_;
   return OkStatus();
@@ -214,7 +245,7 @@ bool Recovery::SameKey(const PageRecord& a, const PageRecord& b) const {
        {b.hash_low.load(std::memory_order_relaxed), b.hash_high.load(std::memory_order_relaxed)}});
 }
 
-Status Recovery::AddToIndex(RecordNumber record, RegionSlot slot) {
+Status Recovery::AddToDraft(RecordNumber record, RegionSlot slot) {
   const PageRecord& page = *memory_->Record(record);
   const TextParts text = TextOf(*memory_, page);
   const Hash128 hash{page.hash_low.load(std::memory_order_relaxed),
@@ -224,15 +255,14 @@ Status Recovery::AddToIndex(RecordNumber record, RegionSlot slot) {
   if (MakeKeyRef(name_space_, text.key).hash != hash) {
     what = "its hash is not that of its key";
   }
-  IndexTable& table = index_->rebuilt();
-  const uint64_t same = table.Probe(table.Home(hash), [&](layout::IndexEntry entry) {
+  const uint64_t same = draft_.Probe(draft_.Home(hash), [&](layout::IndexEntry entry) {
     return entry.MatchesTag(hash) && SameKey(*memory_->Record(entry.record()), page);
   });
   if (same != IndexTable::kNowhere) {
-    what = "record " + std::to_string(table.At(same).record().value()) + " has the same key";
+    what = "record " + std::to_string(draft_.At(same).record().value()) + " has the same key";
   }
   if (what.empty()) {
-    table.Put(table.FirstFree(table.Home(hash)), layout::IndexEntry::Make(hash, record));
+    draft_.Put(draft_.FirstFree(draft_.Home(hash)), layout::IndexEntry::Make(hash, record));
     return OkStatus();
   }
   MARU_RETURN_IF_ERROR(Offend(record, what));

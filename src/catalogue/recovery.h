@@ -6,11 +6,14 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "catalogue/index_table.h"
 #include "catalogue/index_writer.h"
 #include "catalogue/pool_memory.h"
 #include "catalogue/record_runs.h"
@@ -27,7 +30,8 @@ class Recovery {
   Recovery(PoolMemory* memory, RecordRuns* runs, TextSlabs* text, IndexWriter* index, Damage damage)
       : memory_(memory), runs_(runs), text_(text), index_(index), damage_(damage) {}
 
-  // On an error the pool is as it was, but for room that was carved for the index.
+  // On an error that is damage the pool is as it was, to the byte; without room for an index, the
+  // table word may name none.
   Status Run(RecoverySummary* summary);
 
  private:
@@ -50,10 +54,13 @@ class Recovery {
   Status Offend(RecordNumber record, const std::string& what);
   void Drop(RecordNumber record, layout::StateWord word, RegionSlot slot);
 
+  // The index in memory of this process: the last that may find damage.
+  Status DraftIndex();
+  // The same in the pool.
   Status BuildIndex();
   // Behind kAhead others, so that the cache misses of the table overlap.
   Status Enqueue(RecordNumber record, RegionSlot slot);
-  Status AddToIndex(RecordNumber record, RegionSlot slot);
+  Status AddToDraft(RecordNumber record, RegionSlot slot);
   // An extent leaves no page behind: its record becomes ABSENT.
   void DropKeyed(RecordNumber record, RegionSlot slot);
   bool SameKey(const layout::PageRecord& a, const layout::PageRecord& b) const;
@@ -77,6 +84,9 @@ class Recovery {
   static constexpr size_t kAhead = 16;
   std::array<Pending, kAhead> pending_;
   uint64_t enqueued_ = 0;
+  std::unique_ptr<std::atomic<uint64_t>[]> draft_slots_;
+  const IndexTable::Watches nobody_;
+  IndexTable draft_;
   Namespace name_space_;  // of the key looked at last: mostly that of the next one too
   RecoverySummary summary_;
 };

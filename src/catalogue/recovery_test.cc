@@ -58,23 +58,15 @@ class RecoveryTest : public testing::Test {
     }
   }
 
-  // Every word of the records and the words of the root.
-  std::vector<uint64_t> Words() {
-    std::vector<uint64_t> words = {test_.pool().root().table_word.load(),
-                                   test_.pool().root().record_high.load()};
-    const auto* chunk = reinterpret_cast<const std::atomic<uint64_t>*>(&Page(0));
-    for (uint64_t i = 0; i < kPages * sizeof(PageRecord) / sizeof(uint64_t); ++i) {
-      words.push_back(chunk[i].load());
-    }
-    return words;
-  }
+  // Of every byte of the pool.
+  uint64_t Sum() { return HashBytes64({test_.pool().base(), test_.pool().bytes()}); }
 
   void ExpectRefused(std::string_view why) {
-    const std::vector<uint64_t> before = Words();
+    const uint64_t before = Sum();
     const Status status = test_.TryOpen();
     EXPECT_EQ(status.code(), StatusCode::kDataLoss);
     EXPECT_NE(status.message().find(why), std::string_view::npos) << status.message();
-    EXPECT_EQ(Words(), before);
+    EXPECT_EQ(Sum(), before);
   }
   void ExpectRefused(uint32_t i, std::string_view why) {
     ExpectRefused("record " + std::to_string(Record(i).value()));
@@ -230,6 +222,21 @@ TEST_F(RecoveryTest, OneTextForTwoRecords) {
 TEST_F(RecoveryTest, ATextThatIsNotTheOneThatWasHashed) {
   test_.pool().Word(Page(3).text_offset.load()).fetch_xor(1);
   ExpectRefused(3, "hash");
+  ExpectDropped(3);
+}
+
+TEST_F(RecoveryTest, AHashThatIsNotThatOfItsKey) {
+  Page(3).hash_high.fetch_xor(1);
+  ExpectRefused(3, "hash");
+  ExpectDropped(3);
+}
+
+TEST_F(RecoveryTest, ClocksOfTheServerThatNoServerReaches) {
+  Page(3).last_use.store(~uint64_t{0});
+  ExpectRefused(3, "its last use is");
+  Page(3).last_use.store(5);
+  Page(3).owner.store(uint64_t{1} << 32);
+  ExpectRefused(3, "its owner is 4294967296");
   ExpectDropped(3);
 }
 

@@ -39,6 +39,7 @@ struct RecoverySummary {
   uint64_t quarantined = 0;
   uint64_t dropped = 0;  // under Damage::kDrop
   uint64_t index_entries = 0;
+  uint64_t owner_high = 0;  // the highest client id in a record with a key
 };
 
 class IndexCensus;  // index_census.h

@@ -95,24 +95,28 @@ Result<ClientSlot> Attachment::TakeSlot() {
                            " places for clients are taken");
 }
 
-ClientId Attachment::NextId() {
+Result<ClientId> Attachment::NextId() {
   // Owners of keys are told by these numbers, also in pools that are served together for the first
   // time: every pool's counter is moved on to the greatest of them.
-  std::vector<uint64_t> last;
+  uint64_t id = 0;
   for (const std::unique_ptr<Stock>& stock : core_->stocks) {
-    last.push_back(stock->pool().NextClientId());
+    MARU_ASSIGN_OR_RETURN(const uint64_t next, stock->pool().NextClientId());
+    id = std::max(id, next);
   }
-  const uint64_t id = *std::max_element(last.begin(), last.end());
-  for (size_t i = 0; i < last.size(); ++i) {
-    while (last[i] < id) last[i] = core_->stocks[i]->pool().NextClientId();
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    const uint64_t last =
+        stock->pool().view().root().next_client_id.load(std::memory_order_relaxed);
+    if (last <= id) MARU_RETURN_IF_ERROR(stock->pool().NextClientId(id).status());
   }
   return ClientId(static_cast<uint32_t>(id));
 }
 
 Result<Client*> Attachment::AddClient(const Peer& peer, const wire::AttachRequest& request) {
+  // The id first: a slot that was taken has its lock.
+  MARU_ASSIGN_OR_RETURN(const ClientId id, NextId());
   MARU_ASSIGN_OR_RETURN(const ClientSlot slot, TakeSlot());
   auto client = std::make_unique<Client>();
-  client->id = NextId();
+  client->id = id;
   client->slot = slot;
   client->label = request.label;
   client->name_space = catalogue::Namespace(request.name_space);

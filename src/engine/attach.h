@@ -33,7 +33,7 @@ class Attachment {
   Result<Client*> AddClient(const Peer& peer, const wire::AttachRequest& request);
   // The lowest slot that is free in every pool and whose lock could be taken.
   Result<ClientSlot> TakeSlot();
-  ClientId NextId();
+  Result<ClientId> NextId();
   void FillReply(const Client& client, wire::AttachReply* reply) const;
 
   Core* core_;

@@ -279,16 +279,34 @@ TEST_F(CrashTest, AfterACrashAtAnyPointNothingIsLost) {
   }
 }
 
+TEST(RecoverTest, ClientIdsThatAreUsedUpRefuseNewClientsAndNothingElse) {
+  TestEngine host({.pools = {64 * kMiB, 64 * kMiB}});
+  TestClient old(&host);
+  ASSERT_TRUE(host.pool(1).NextClientId(0xFFFFFFFF).ok());
+  wire::AttachRequest request;
+  request.protocol_version = layout::kProtocolVersion;
+  request.layout_version = layout::kLayoutVersion;
+  request.label = "late";
+  wire::Reply reply;
+  // More often than there are places: none of them is lost to an attach that failed.
+  for (uint32_t i = 0; i <= layout::kClientSlots; ++i) {
+    ASSERT_EQ(host.Ask(host.NewConnection(), request, &reply).code(),
+              StatusCode::kResourceExhausted);
+  }
+  EXPECT_EQ(host.locks().held().size(), 1u);
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
 TEST(RecoverTest, ClientIdsGoOnInEveryPool) {
   TestEngine host({.pools = {64 * kMiB, 64 * kMiB}});
-  for (int i = 0; i < 5; ++i) host.pool(1).NextClientId();
+  for (int i = 0; i < 5; ++i) host.pool(1).NextClientId().value();
   TestClient a(&host);
   EXPECT_GT(a.id().value(), 5u);
-  EXPECT_GT(host.pool(0).NextClientId(), a.id().value());
-  EXPECT_GT(host.pool(1).NextClientId(), a.id().value());
-  for (int i = 0; i < 5; ++i) host.pool(0).NextClientId();
+  EXPECT_GT(host.pool(0).NextClientId().value(), a.id().value());
+  EXPECT_GT(host.pool(1).NextClientId().value(), a.id().value());
+  for (int i = 0; i < 5; ++i) host.pool(0).NextClientId().value();
   TestClient b(&host);
-  EXPECT_GT(host.pool(1).NextClientId(), b.id().value());
+  EXPECT_GT(host.pool(1).NextClientId().value(), b.id().value());
   EXPECT_GT(b.id(), a.id());
 }
 

@@ -47,7 +47,8 @@ Result<std::vector<bool>> Handler::Impl::BatchPin(std::span<const std::string_vi
     places.push_back(*place);
   }
   std::vector<bool> pinned(keys.size());
-  for (size_t i = 0; i < places.size(); ++i) {
+  // Last to first: earlier keys count as more recent.
+  for (size_t i = places.size(); i-- > 0;) {
     pinned[i] = places[i].verdict != FindVerdict::kMiss;
     if (pinned[i]) Touch(*current, places[i]);
   }

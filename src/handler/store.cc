@@ -20,6 +20,13 @@ Status Handler::Impl::CheckItem(const StoreItem& item) const {
                            " bytes: a page of this handler holds 1 to " +
                            std::to_string(options_.page_bytes));
   }
+  // Behind it lies what the page's former keys left there.
+  if (item.length_bytes > item.page.size_bytes) {
+    return InvalidArgument("store of " + std::to_string(item.length_bytes) +
+                           " bytes: " + std::to_string(item.page.size_bytes) +
+                           " were asked of alloc, of a page of " +
+                           std::to_string(options_.page_bytes));
+  }
   return OkStatus();
 }
 
@@ -109,23 +116,23 @@ Result<std::vector<bool>> Handler::Impl::BatchStore(std::span<const StoreItem> i
 void Handler::Impl::StoreFrames(const Arrival& arrival, std::span<const StoreItem> items,
                                 std::span<const uint64_t> checksums, std::span<const uint8_t> taken,
                                 std::span<Stored> stored) {
-  size_t next = 0;
-  std::vector<size_t> indices;
-  while (next < items.size()) {
-    indices.clear();
-    uint64_t bytes = wire::kRegisterRequestBytes;
-    for (; next < items.size(); ++next) {
-      if (taken[next] == 0) continue;
-      const uint64_t entry_bytes = wire::RegisterEntryBytes(items[next].key.size());
-      if (!indices.empty() && (bytes + entry_bytes > layout::kPayloadBytesMax ||
-                               indices.size() == wire::kKeysPerMessageMax)) {
-        break;
-      }
-      bytes += entry_bytes;
-      indices.push_back(next);
+  std::vector<std::vector<size_t>> frames;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (taken[i] == 0) continue;
+    const uint64_t entry_bytes = wire::RegisterEntryBytes(items[i].key.size());
+    if (frames.empty() || bytes + entry_bytes > layout::kPayloadBytesMax ||
+        frames.back().size() == wire::kKeysPerMessageMax) {
+      frames.emplace_back();
+      bytes = wire::kRegisterRequestBytes;
     }
-    if (indices.empty()) return;
-    StoreFrame(arrival, items, checksums, &indices, stored);
+    bytes += entry_bytes;
+    frames.back().push_back(i);
+  }
+  // Last to first, as the server takes the keys of one frame: earlier keys count as more recent, so
+  // that the tail of a prefix is evicted first.
+  for (size_t frame = frames.size(); frame-- > 0;) {
+    StoreFrame(arrival, items, checksums, &frames[frame], stored);
   }
 }
 

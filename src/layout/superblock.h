@@ -101,19 +101,23 @@ class TableDescriptor {
   uint64_t bits_ = 0;
 };
 
+// The clock of last_use counts single uses: no pool's life has as many.
+inline constexpr uint64_t kUseTickMax = uint64_t{1} << 62;
+
 // The words that the server changes, at kRootOffset. Clients read them.
 struct Root {
   std::atomic<uint64_t> epoch;                // drawn at each start of a server; 0: never served
   std::atomic<uint64_t> table_word;           // TableWord
   std::atomic<uint64_t> record_high;          // record numbers from 1 below it were ever cut
   std::atomic<uint64_t> next_region_ordinal;  // region id = base + ordinal; never falls
-  std::atomic<uint64_t> next_client_id;       // never falls; below 2^32
+  std::atomic<uint64_t> next_client_id;       // never falls; 2^32: all were given
   std::atomic<uint64_t> clean;                // 1: closed by a server that stopped in order
   std::atomic<uint64_t> boot_id[2];         // of the last server's machine (random text's 128 bits)
   std::atomic<uint64_t> starts;             // how often a server opened the pool
   std::atomic<uint64_t> region_slots_high;  // region slots from 0 below it were ever used
-  std::atomic<uint64_t> use_tick;           // the clock of last_use; grows with each drain
-  uint64_t reserved[53];                    // zero
+  std::atomic<uint64_t>
+      use_tick;           // the clock of last_use; grows with each drain; at most kUseTickMax
+  uint64_t reserved[53];  // zero
   std::atomic<uint64_t> tables[kIndexTables];  // TableDescriptor
   uint64_t reserved_tail[384];                 // zero
 };

@@ -147,6 +147,9 @@ Status CheckKey(const PageValues& record, uint64_t pool_bytes) {
   if (record.length_bytes > pool_bytes) {
     return Bad("page record", "length_bytes", record.length_bytes, "at most the pool's size");
   }
+  if (record.last_use > kUseTickMax) {
+    return Bad("page record", "last_use", record.last_use, "at most 2^62");
+  }
   return OkStatus();
 }
 
@@ -165,6 +168,7 @@ Status ValidateRoot(const RootValues& root, uint64_t pool_bytes) {
   if (root.next_client_id > kBits32Max + 1) {
     return Bad("root", "next_client_id", root.next_client_id, "at most 2^32");
   }
+  if (root.use_tick > kUseTickMax) return Bad("root", "use_tick", root.use_tick, "at most 2^62");
   if (root.clean > 1) return Bad("root", "clean", root.clean, "0 or 1");
   if (root.region_slots_high > kRegionSlotsMax) {
     return Bad("root", "region_slots_high", root.region_slots_high, "at most 526336");

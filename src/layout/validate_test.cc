@@ -182,6 +182,7 @@ TEST(ValidatePageRecord, AcceptsEveryStateAndNamesWhatIsWrong) {
   ExpectPageRefused([](P& p) { p.length_bytes = kPoolBytes + 1; }, "length_bytes");
   ExpectPageRefused([](P& p) { p.extent_offset_bytes = kPoolBytes + 1; }, "extent_offset_bytes");
   ExpectPageRefused([](P& p) { p.owner = 1ull << 40; }, "owner");
+  ExpectPageRefused([](P& p) { p.last_use = ~0ull; }, "last_use");
   ExpectPageRefused([](P& p) { p.reserved[0] = 1; }, "reserved");
 }
 
@@ -193,6 +194,7 @@ TEST(ValidateRoot, NamesTheWordThatIsWrong) {
   ExpectRootRefused([](R& r) { r.record_high = 1ull << 32; }, "record_high");
   ExpectRootRefused([](R& r) { r.next_region_ordinal = 2 << 20; }, "next_region_ordinal");
   ExpectRootRefused([](R& r) { r.next_client_id = 1ull << 33; }, "next_client_id");
+  ExpectRootRefused([](R& r) { r.use_tick = ~0ull; }, "use_tick");
   ExpectRootRefused([](R& r) { r.clean = 2; }, "clean is 2");
   ExpectRootRefused([](R& r) { r.region_slots_high = 526337; }, "region_slots_high");
   ExpectRootRefused([](R& r) { r.table_word = TableWord::Make(5, 255, 64).bits(); },

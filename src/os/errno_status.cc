@@ -26,6 +26,7 @@ Meaning MeaningOf(int error) {
     case ENOSPC:
     case EDQUOT: return {StatusCode::kResourceExhausted, "free room there or ask for less"};
     case ENOMEM: return {StatusCode::kResourceExhausted, "free memory or raise the limit"};
+    case EBADF: return {StatusCode::kFailedPrecondition, "it is closed, or not open for that"};
     case EMFILE: return {StatusCode::kResourceExhausted, "raise ulimit -n"};
     case ENFILE: return {StatusCode::kResourceExhausted, "raise fs.file-max"};
     case EFBIG: return {StatusCode::kResourceExhausted, "raise ulimit -f or ask for less"};

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <cstdio>
 #include <limits>
 #include <string>
 #include <utility>
@@ -50,11 +51,24 @@ bool OffsetFits(std::uint64_t offset, std::uint64_t length) {
   return RangeFits(offset, length, std::numeric_limits<off_t>::max());
 }
 
+// /proc/PID/fd/N, which nobody else can make: the link there is the kernel's own.
+bool NamesDescriptor(const std::string& path) {
+  unsigned process = 0, number = 0;
+  int end = 0;
+  return std::sscanf(path.c_str(), "/proc/%9u/fd/%9u%n", &process, &number, &end) == 2 &&
+         static_cast<std::size_t>(end) == path.size();
+}
+
 }  // namespace
 
 Result<File> File::Open(const std::string& path, Access access) {
-  UniqueFd fd(RetryInterrupted([&] { return ::open(path.c_str(), OpenFlags(access)); }));
-  if (!fd.valid()) return ErrnoStatus(errno, "open", path);
+  const int flags = OpenFlags(access) & (NamesDescriptor(path) ? ~O_NOFOLLOW : ~0);
+  UniqueFd fd(RetryInterrupted([&] { return ::open(path.c_str(), flags); }));
+  if (!fd.valid()) {
+    return ErrnoStatus(
+        errno, "open", path,
+        errno == ELOOP ? "a symbolic link is not followed: name what it leads to" : "");
+  }
   return File(std::move(fd), path);
 }
 

@@ -53,6 +53,18 @@ std::int32_t ProcessId() { return ::getpid(); }
 std::uint32_t UserId() { return ::geteuid(); }
 std::uint32_t GroupId() { return ::getegid(); }
 
+void PrepareProgram() {
+  for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    // The lowest that is closed: those below it are open. Not for what it is used for, so that
+    // bytes that get lost are an error.
+    if (::fcntl(standard, F_GETFD) >= 0) continue;
+    const int flags = standard == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+    [[maybe_unused]] const int opened = ::open("/dev/null", flags);
+  }
+  // A file that may not grow is an error of the write.
+  ::signal(SIGXFSZ, SIG_IGN);
+}
+
 Result<std::string> ProgramPath() {
   std::array<char, kLinkMax> path;
   const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());

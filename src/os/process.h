@@ -18,6 +18,10 @@ namespace maru::os {
 std::int32_t ProcessId();
 std::uint32_t UserId();   // effective
 std::uint32_t GroupId();  // effective
+// What a program does first, before it opens anything and starts a thread: standard descriptors
+// that are closed are taken, so that no socket, pool or log gets their numbers (what is written
+// there or read is an error), and a file over the limit of sizes is an error and no signal.
+void PrepareProgram();
 // The running program's file.
 Result<std::string> ProgramPath();
 // The number of a group that is named, or written as a number.

@@ -88,7 +88,11 @@ Result<Received> ReceiveOnce(int fd, std::span<std::byte> buffer,
   }
   if (descriptors != nullptr) TakeDescriptors(header, *descriptors);
   if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+    // Cut though there was room for more: this process can have no more of them.
+    const bool at_limit = descriptors != nullptr && descriptors->size() < kDescriptorsMax &&
+                          (header.msg_flags & MSG_TRUNC) == 0;
     if (descriptors != nullptr) descriptors->clear();
+    if (at_limit) return ErrnoStatus(EMFILE, "take the descriptors of a message", "");
     if ((header.msg_flags & MSG_TRUNC) != 0) {
       return DataLoss("a message is larger than " + std::to_string(buffer.size()) + " bytes");
     }

@@ -19,6 +19,7 @@
 #include "os/event.h"
 #include "os/process.h"
 #include "os/temp_folder.h"
+#include "os/test_host.h"
 #include "os/unix_address.h"
 
 namespace maru::os {
@@ -99,6 +100,26 @@ TEST_F(UnixSocketTest, UnexpectedDescriptorsAreAnErrorAndLeakNothing) {
   const int after = ::dup(0);
   ::close(after);
   EXPECT_EQ(after, before);
+}
+
+TEST_F(UnixSocketTest, DescriptorsThatTheProcessHasNoRoomForAreTheProcessesLimit) {
+  const int three[] = {a().fd(), b().fd(), 0};
+  ASSERT_OK(a().Send(AsBytes("x"), three));
+  std::array<std::byte, 16> room;
+  std::vector<UniqueFd> descriptors;
+  {
+    // One of the three finds a place.
+    const UniqueFd next(::dup(0));
+    const DescriptorLimit limit(static_cast<rlim_t>(next.get()) + 2);
+    const Status status = b().Receive(room, &descriptors).status();
+    EXPECT_CODE(status, kResourceExhausted);
+    EXPECT_NE(status.message().find("ulimit -n"), std::string::npos) << status.message();
+    EXPECT_TRUE(descriptors.empty());
+  }
+  // More than a message may have is the peer's doing, whatever the limit.
+  ASSERT_OK(a().Send(AsBytes("y"), three));
+  EXPECT_OK(b().Receive(room, &descriptors));
+  EXPECT_EQ(descriptors.size(), 3u);
 }
 
 TEST_F(UnixSocketTest, PeersEndIsUnavailableNotASignal) {

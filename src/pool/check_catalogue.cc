@@ -68,6 +68,23 @@ void CatalogueCheck::Run() {
   CheckOverlaps();
   CheckDuplicates();
   CheckIndex();
+  CheckClientIds();
+}
+
+// A start moves the counter on: a new client must not be taken for the owner of what is there.
+void CatalogueCheck::CheckClientIds() {
+  uint64_t high = 0;
+  for (const Keyed& key : keyed_) {
+    high = std::max(high, layout::ReadPage(*view_.Record(key.record)).owner);
+  }
+  for (const Region& region : regions_) high = std::max<uint64_t>(high, region.owner.value());
+  for (uint16_t number = 0; number < layout::kClientSlots; ++number) {
+    high = std::max(high, layout::ReadClient(*view_.Client(ClientSlot(number))).client_id);
+  }
+  const uint64_t next = layout::ReadRoot(view_.root()).next_client_id;
+  if (high == 0 || next > high) return;
+  report_->mends.Add(Concat("root: next_client_id is ", next, ", but ", high,
+                            " was given out: ids go on from ", high + 1));
 }
 
 void CatalogueCheck::CheckRegion(const Region& region) {
@@ -285,7 +302,8 @@ bool CatalogueCheck::InTable(const Table& table, const Keyed& key) const {
   return false;
 }
 
-// Entries of records without a key: left by a server that died between entry and state.
+// Of the index no entry is damage, only a table that is none: a start builds it anew from the
+// records, whatever they say, and a server that died between entry and state leaves some.
 void CatalogueCheck::CheckEntries(const Table& table) {
   for (uint64_t slot = 0; slot < table.entries; ++slot) {
     const IndexEntry entry = Entry(table, slot);
@@ -293,18 +311,13 @@ void CatalogueCheck::CheckEntries(const Table& table) {
     ++report_->index_entries;
     const layout::PageRecord* shared = view_.Record(entry.record());
     if (shared == nullptr) {
-      report_->offences.Add(Concat("index at ", layout::Hex{table.offset_bytes}, ": slot ", slot,
-                                   " names record ", entry.record().value(),
-                                   ", which has no memory"));
+      report_->mends.Add(Concat("index at ", layout::Hex{table.offset_bytes}, ": slot ", slot,
+                                " names record ", entry.record().value(), ", which has no memory"));
       continue;
     }
     const layout::PageValues page = layout::ReadPage(*shared);
     if (HasKey(StateWord(page.state_word)) && entry.MatchesTag(HashOf(page))) continue;
-    if (report_->clean) {
-      Offend(entry.record(), Concat("is in the index at slot ", slot, ", but has no such key"));
-    } else {
-      Mend(entry.record(), "is in the index without a key");
-    }
+    Mend(entry.record(), Concat("is in the index at slot ", slot, ", but has no such key"));
   }
 }
 
@@ -344,8 +357,8 @@ void CatalogueCheck::CheckIndex() {
     if (std::ranges::any_of(tables, [&](const Table& table) { return InTable(table, key); })) {
       continue;
     }
-    Offend(key.record,
-           Concat("its key ", layout::Quoted{TextOf(key.record).key}, " is not in the index"));
+    Mend(key.record,
+         Concat("its key ", layout::Quoted{TextOf(key.record).key}, " is not in the index"));
   }
 }
 

@@ -54,6 +54,7 @@ class CatalogueCheck {
   uint64_t RecordsEnd() const;
   void CheckDuplicates();
   void CheckIndex();
+  void CheckClientIds();
   // REQUIRES: the descriptor is valid.
   bool InIndexRegion(layout::TableDescriptor table) const;
   void CheckEntries(const Table& table);

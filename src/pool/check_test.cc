@@ -96,7 +96,7 @@ class CheckTest : public testing::Test {
     const auto cut = pool_->CutPages(kUnit / 8, 2 * kUnit);
     ASSERT_TRUE(cut.ok()) << cut.status().ToString();
     region_ = *cut;
-    const ClientId id(static_cast<uint32_t>(pool_->NextClientId()));
+    const ClientId id(static_cast<uint32_t>(pool_->NextClientId().value()));
     ASSERT_TRUE(pool_->leases().AddClient(ClientSlot(0), {.id = id, .label = "worker-1"}).ok());
     for (const auto& [index, key] : {std::pair{0, "one"}, {1, "two"}, {2, "three"}, {4, "gone"}}) {
       Store(region_, index, key);
@@ -258,8 +258,7 @@ TEST_F(CheckTest, DamagedRecordsAreNamed) {
   spoil([](R& r) { r.text_offset += 8; }, "record 2: ");
   spoil([](R& r) { r.hash_low ^= 1; }, "the hash is not that of its key \"two\"");
   spoil([](R& r) { r.key_sizes = ~0ull; }, "key_sizes");
-  spoil([](R& r) { r.state_word = StateWord(r.state_word).With(PageState::kFree).bits(); },
-        "is in the index at slot");
+  spoil([](R& r) { r.last_use = ~0ull; }, "last_use");
 }
 
 TEST_F(CheckTest, TextThatTwoRecordsShareIsFound) {
@@ -271,15 +270,40 @@ TEST_F(CheckTest, TextThatTwoRecordsShareIsFound) {
   ExpectOffence("belongs to two records");
 }
 
-TEST_F(CheckTest, AKeyThatIsNotInTheIndexIsFound) {
+// The index is derived: a start builds it anew from the records.
+TEST_F(CheckTest, WhatIsWrongInTheIndexIsMended) {
   MakeFull();
   Close();
   const uint64_t home = layout::IndexEntry::Home(Key("two").hash, 1 << 18);
   Damage([&](std::byte* base) {
     ASSERT_EQ(IndexSlots(base)[home], layout::IndexEntry::Make(Key("two").hash, Number(1)).bits());
     IndexSlots(base)[home] = 0;
+    layout::PageRecord& gone = Record(base, Number(2));
+    gone.state_word = StateWord(gone.state_word).With(PageState::kFree).bits();
+    uint64_t slot = layout::IndexEntry::Home(Key("nowhere").hash, 1 << 18);
+    while (IndexSlots(base)[slot] != 0) ++slot;
+    IndexSlots(base)[slot] =
+        layout::IndexEntry::Make(Key("nowhere").hash, RecordNumber(1u << 31)).bits();
   });
-  ExpectOffence("its key \"two\" is not in the index");
+  const CheckReport report = Check();
+  EXPECT_TRUE(report.ok()) << testing::PrintToString(report.offences.listed);
+  EXPECT_THAT(report.mends.listed, Contains(HasSubstr("its key \"two\" is not in the index")));
+  EXPECT_THAT(report.mends.listed, Contains(HasSubstr("record 3: is in the index at slot")));
+  EXPECT_THAT(report.mends.listed, Contains(HasSubstr("which has no memory")));
+  Open();
+  Close();
+  EXPECT_EQ(Check().mends.count, 0u);
+}
+
+TEST_F(CheckTest, AClientIdThatWouldBeGivenOutOnceMoreIsToldAndMovedOver) {
+  MakeFull();
+  Close();
+  Damage([](std::byte* base) { Root(base).next_client_id = 0; });
+  const CheckReport report = Check();
+  EXPECT_TRUE(report.ok()) << testing::PrintToString(report.offences.listed);
+  EXPECT_THAT(report.mends.listed, Contains(HasSubstr("next_client_id is 0, but 1 was given out")));
+  Open();
+  EXPECT_EQ(pool_->NextClientId().value(), 2u);
 }
 
 TEST_F(CheckTest, TwoRecordsOfOneKeyAreFound) {
@@ -316,6 +340,7 @@ TEST_F(CheckTest, DamageOutsideTheRecordsIsFound) {
       },
       "root: ");
   spoil([](std::byte* base) { Root(base).next_client_id = ~0ull; }, "next_client_id");
+  spoil([](std::byte* base) { Root(base).use_tick = ~0ull; }, "use_tick");
   spoil(
       [](std::byte* base) {
         reinterpret_cast<layout::ClientRecord*>(base + layout::kClientTableOffset)->client_id =
@@ -388,7 +413,7 @@ TEST_F(CheckTest, ACrashAtAnyPointIsNoDamage) {
       });
       const auto small = pool_->CutPages(kUnit / 4, kUnit);
       ASSERT_TRUE(small.ok());
-      const ClientId id(static_cast<uint32_t>(pool_->NextClientId()));
+      const ClientId id(static_cast<uint32_t>(pool_->NextClientId().value()));
       ASSERT_TRUE(pool_->leases().AddClient(ClientSlot(0), {.id = id, .label = "x"}).ok());
       for (const auto& [index, key] : {std::pair{0, "one"}, {1, "two"}}) Store(*small, index, key);
       const RecordNumber first = small->first_record;

@@ -54,10 +54,11 @@ Result<Pool::ClientRegion> Pool::CutForClient(uint64_t bytes, const ClientCut& c
                                     room.largest_run * kUnit, " in one piece, of which ",
                                     kept * kUnit, " are kept for the catalogue"));
   }
+  MARU_ASSIGN_OR_RETURN(const uint64_t owner, NextClientId());
   MARU_ASSIGN_OR_RETURN(const Carver::Hold hold, impl_->carver->HoldUnits(units));
   Region region;
   region.kind = RegionKind::kClientCut;
-  region.owner = ClientId(static_cast<uint32_t>(NextClientId()));
+  region.owner = ClientId(static_cast<uint32_t>(owner));
   region.lease_deadline_unix_ns = client.lease_deadline_unix_ns;
   region.instance_id = client.instance_id;
   region.lease_id = client.lease_id;

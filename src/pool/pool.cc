@@ -169,11 +169,15 @@ std::vector<Pool::PageRegion> Pool::PageRegions(RegionSlot from, size_t count_ma
   return regions;
 }
 
-uint64_t Pool::NextClientId() {
+Result<uint64_t> Pool::NextClientId(uint64_t at_least) {
   std::atomic<uint64_t>& next = impl_->root().next_client_id;
   // Relaxed: only the server stores it.
-  const uint64_t id = std::max<uint64_t>(next.load(std::memory_order_relaxed), 1);
-  MARU_CHECK_LT(id, uint64_t{1} << 32) << "every client id of the pool was used";
+  const uint64_t id = std::max({next.load(std::memory_order_relaxed), at_least, uint64_t{1}});
+  if (id > kClientIdMax) {
+    return ResourceExhausted(Concat("every client id of pool ", impl_->name,
+                                    " was used: its keys can be read, but nobody can attach until "
+                                    "`maru pool init --force` makes it anew"));
+  }
   // Release, before the id is in any record: a crash may skip an id, never give it out twice.
   next.store(id + 1, std::memory_order_release);
   MARU_PUBLICATION_POINT("pool:client-id");

@@ -117,7 +117,10 @@ class Pool final : public catalogue::SpaceSource {
   };
   bool FindRegion(RegionId id, Place* place) const;
 
-  uint64_t NextClientId();  // from 1 on, stored in the root before it is returned, never repeats
+  // From 1 on and at least that, stored in the root before it is returned, never repeats.
+  // ResourceExhausted: all were used.
+  static constexpr uint64_t kClientIdMax = 0xFFFFFFFF;
+  Result<uint64_t> NextClientId(uint64_t at_least = 1);
   void StoreUseTick(uint64_t tick);
   void CloseCleanly();  // sets the clean mark; last call before destruction
 

@@ -25,7 +25,7 @@ class PoolDamageTest : public PoolFixture {
       ASSERT_TRUE(
           Store(i % 20 == 0 ? *large : *small, std::string(i * 7, 'k') + std::to_string(i)));
     }
-    const ClientId id(static_cast<uint32_t>(pool_->NextClientId()));
+    const ClientId id(static_cast<uint32_t>(pool_->NextClientId().value()));
     ASSERT_TRUE(pool_->leases().AddClient(ClientSlot(5), {.id = id, .label = "reader"}).ok());
     Reopen();
     for (const auto& [slot, kind] : KindsBySlot()) {

@@ -36,6 +36,8 @@ class Pool::Impl {
   uint64_t DropExtents();
   // No process of an earlier boot is alive, and clients of regions hold no lock that would tell.
   void EndOwnersOfEarlierBoot(const OpenOptions& options);
+  // Ids that are in use were given out: none of them is given out again.
+  void MoveClientIdsOn();
   std::vector<RecordNumber> Extents() const;
 
   // In the order of making: the writer and the lease areas carve through the carver.

@@ -83,6 +83,20 @@ void Pool::Impl::EndOwnersOfEarlierBoot(const OpenOptions& options) {
   for (const RegionSlot slot : owned) carver->EndOwner(slot);
 }
 
+void Pool::Impl::MoveClientIdsOn() {
+  uint64_t high = recovery.owner_high;
+  for (const auto& [slot, region] : carver->table().regions()) {
+    high = std::max<uint64_t>(high, region.owner.value());
+  }
+  for (const ClientSlot slot : leases->Clients()) {
+    // Relaxed: nobody serves the pool.
+    high = std::max(high, leases->Record(slot).client_id.load(std::memory_order_relaxed));
+  }
+  // Relaxed: as NextClientId. Release: as there.
+  if (root().next_client_id.load(std::memory_order_relaxed) > high) return;
+  if (high > 0) root().next_client_id.store(high + 1, std::memory_order_release);
+}
+
 Result<std::unique_ptr<Pool>> Pool::Open(std::unique_ptr<Backing> backing,
                                          const OpenOptions& options) {
   MARU_CHECK(options.epoch != 0);
@@ -126,6 +140,7 @@ Status Pool::Recover(const OpenOptions& options) {
                           : " (a pool made with --checksum can keep keys)"));
   }
   impl.EndOwnersOfEarlierBoot(options);
+  impl.MoveClientIdsOn();
   // The boot before the clean mark goes, and after what was lost is dropped: a crash in between
   // leaves a pool that is either clean, or drops the same again.
   for (int i = 0; i < 2; ++i) {

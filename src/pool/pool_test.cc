@@ -118,7 +118,7 @@ TEST_F(PoolTest, ARestartKeepsKeysRegionsAndCounters) {
   ASSERT_TRUE(region.ok());
   ASSERT_TRUE(Store(*region, "one"));
   ASSERT_TRUE(Store(*region, "two"));
-  const uint64_t client = pool_->NextClientId();
+  const uint64_t client = pool_->NextClientId().value();
   pool_->StoreUseTick(77);
   const uint64_t epoch = root().epoch;
   Reopen();
@@ -126,7 +126,7 @@ TEST_F(PoolTest, ARestartKeepsKeysRegionsAndCounters) {
   EXPECT_EQ(pool_->recovery().live, 2u);
   EXPECT_EQ(pool_->boot_loss(), 0u);
   EXPECT_EQ(pool_->PageRegions().size(), 1u);
-  EXPECT_EQ(pool_->NextClientId(), client + 1);
+  EXPECT_EQ(pool_->NextClientId().value(), client + 1);
   EXPECT_EQ(root().use_tick, 77u);
   EXPECT_NE(root().epoch, epoch);
   EXPECT_EQ(root().starts, 2u);
@@ -134,8 +134,22 @@ TEST_F(PoolTest, ARestartKeepsKeysRegionsAndCounters) {
 
 TEST_F(PoolTest, ClientIdsStartAtOne) {
   Make(16);
-  EXPECT_EQ(pool_->NextClientId(), 1u);
-  EXPECT_EQ(pool_->NextClientId(), 2u);
+  EXPECT_EQ(pool_->NextClientId().value(), 1u);
+  EXPECT_EQ(pool_->NextClientId().value(), 2u);
+  EXPECT_EQ(pool_->NextClientId(9).value(), 9u);
+  EXPECT_EQ(pool_->NextClientId(3).value(), 10u);
+}
+
+TEST_F(PoolTest, ClientIdsThatAreUsedUpAreAnError) {
+  Make(16);
+  root().next_client_id = 0xFFFFFFFF;
+  EXPECT_EQ(pool_->NextClientId().value(), 0xFFFFFFFFu);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(pool_->NextClientId().status().code(), StatusCode::kResourceExhausted);
+    EXPECT_EQ(pool_->CutForClient(kUnit, {}).status().code(), StatusCode::kResourceExhausted);
+    Reopen();
+  }
+  CheckWhole();
 }
 
 TEST_F(PoolTest, ThirtyTwoMebibytesOfTheSmallestPagesAllGetKeys) {
@@ -358,7 +372,7 @@ class PoolCrashTest : public PoolTest {
       case 5: FreeOneThatIsEmpty(); break;
       case 6: Cut(128 << 10, kUnit); break;
       case 7: Put("c"); break;
-      case 8: last_client_ = pool_->NextClientId(); break;
+      case 8: last_client_ = pool_->NextClientId().value(); break;
       case 9: AddClient(); break;
       case 10: Remove("c"); break;
       case 11: pool_->CloseCleanly(); break;
@@ -394,7 +408,7 @@ class PoolCrashTest : public PoolTest {
     }
   }
   void AddClient() {
-    const ClientId id(static_cast<uint32_t>(pool_->NextClientId()));
+    const ClientId id(static_cast<uint32_t>(pool_->NextClientId().value()));
     ASSERT_TRUE(pool_->leases().AddClient(ClientSlot(3), {.id = id, .label = "reader"}).ok());
   }
 
@@ -424,7 +438,7 @@ class PoolCrashTest : public PoolTest {
         ASSERT_TRUE(Empty(region));
       }
     }
-    ASSERT_GT(pool_->NextClientId(), last_client_);
+    ASSERT_GT(pool_->NextClientId().value(), last_client_);
   }
 
   std::map<uint32_t, uint64_t> seen_ids_;

@@ -15,6 +15,10 @@ Status PoolSet::Claim(std::span<const PoolSpec> specs) {
     member.spec = spec;
     // Clients of upstream's resource manager open it by this name.
     MARU_ASSIGN_OR_RETURN(member.path, os::AbsolutePath(spec.path));
+    for (const Member& other : std::span(members_).first(members_.size() - 1)) {
+      if (other.path != member.path) continue;
+      return InvalidArgument("pool " + member.path + " is named twice: each --pool is another one");
+    }
     MARU_ASSIGN_OR_RETURN(const os::PathKind kind, os::KindOf(member.path));
     if (kind == os::PathKind::kMissing || spec.fresh) {
       to_make.push_back(&member);

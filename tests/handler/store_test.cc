@@ -1,5 +1,7 @@
 // Stores: what a caller hears, and where its pages are afterwards, whatever the road did.
 
+#include <algorithm>
+
 #include "handler_fixture.h"
 
 namespace maru::handler {
@@ -59,12 +61,12 @@ TEST_F(StoreTest, OnePageTwiceInOneBatchIsStoredOnce) {
 
 TEST_F(StoreTest, WhatDoesNotFitIsFalseAndItsPageIsFreeAgain) {
   const std::string over(layout::kKeyBytesMax + 1, 'k');
-  const Handler::StoreItem items[] = {{over, Written(one, "1"), 1},
-                                      {"zero", Written(one, "2"), 0},
-                                      {"long", Written(one, "3"), 4097},
-                                      {"wide", Written(one, "3"), ~uint64_t{0}},
-                                      {"fits", Written(one, "4"), 4096}};
-  EXPECT_EQ(one->BatchStore(items).value(), std::vector<bool>({false, false, false, false, true}));
+  const Handler::StoreItem items[] = {
+      {over, Written(one, "1"), 1},      {"zero", Written(one, "2"), 0},
+      {"long", Written(one, "3"), 4097}, {"wide", Written(one, "3"), ~uint64_t{0}},
+      {"more", Written(one, "4"), 2},    {"fits", Written(one, std::string(4096, '5')), 4096}};
+  EXPECT_EQ(one->BatchStore(items).value(),
+            std::vector<bool>({false, false, false, false, false, true}));
   EXPECT_EQ(one.counters().held, 0u);
   // One at a time it is an error that names the length, and the page stays the caller's.
   const PageHandle page = Written(one, "5");
@@ -72,6 +74,21 @@ TEST_F(StoreTest, WhatDoesNotFitIsFalseAndItsPageIsFreeAgain) {
   EXPECT_CODE(status, kInvalidArgument);
   EXPECT_NE(status.message().find("4097"), std::string::npos);
   EXPECT_OK(one->Free(page));
+}
+
+// Behind what was asked for lies what the page's former keys left there.
+TEST_F(StoreTest, NoMoreIsStoredThanWasAskedOfAlloc) {
+  const PageHandle page = Written(one, "0123456789");
+  const Status status = one->Store("key", page, 11).status();
+  EXPECT_CODE(status, kInvalidArgument);
+  for (const char* const number : {"11 bytes", "10", "4096"}) {
+    EXPECT_NE(status.message().find(number), std::string::npos) << status.message();
+  }
+  EXPECT_TRUE(one->Store("key", page, 10).value());
+  // By its address the page alone is known, as upstream's adapters have it.
+  const PageHandle other_page = Written(one, "0123456789");
+  const PageHandle named = one->FromAddress(other_page.region_id, other_page.page_index).value();
+  EXPECT_TRUE(one->Store("by address", named, 4096).value());
 }
 
 TEST_F(StoreTest, AfterALostReplyTheKeyIsFoundToBeIn) {
@@ -189,6 +206,57 @@ TEST_F(StoreTest, ARepeatedKeyOfALostReplyIsADuplicateOfItself) {
   EXPECT_TRUE(Put(one, "key").value());
   EXPECT_EQ(one.counters().duplicates, 1u);
   EXPECT_EQ(host.Count().live, 1u);
+}
+
+// Recency orders of keys that several messages take.
+struct FullPoolTest : testing::Test {
+  Host host{{.pools = {32 * kMiB}}};
+  Instance one{&host};
+  std::vector<std::string> names;
+
+  FullPoolTest() { EXPECT_OK(one->Connect()); }
+  ~FullPoolTest() override { ExpectNothingLost(host, {&one}); }
+
+  std::vector<std::string_view> Keys() const { return {names.begin(), names.end()}; }
+  void StoreAll() {
+    std::vector<Handler::StoreItem> items;
+    for (const std::string_view key : Keys()) items.push_back({key, Written(one, key), key.size()});
+    const Result<std::vector<bool>> stored = one->BatchStore(items);
+    ASSERT_OK(stored);
+    EXPECT_EQ(std::ranges::count(*stored, true), static_cast<ptrdiff_t>(items.size()));
+  }
+  uint64_t Present() { return std::ranges::count(*one->BatchExists(Keys()), true); }
+  // Stores other keys until about half of the batch has gone.
+  void EvictHalf() {
+    for (uint64_t i = 0; Present() > names.size() / 2; ++i) {
+      ASSERT_LT(i, 64 * kMiB / 4096) << "nothing is evicted";
+      ASSERT_TRUE(Put(one, "other " + std::to_string(i)).value());
+    }
+  }
+};
+
+TEST_F(FullPoolTest, OfABatchOfSeveralFramesTheTailIsEvictedFirst) {
+  for (int i = 0; i < 3000; ++i) names.push_back(std::string(100, 'k') + std::to_string(i));
+  uint64_t frames = 0;
+  one.link.road = [&frames](const wire::Request& request) {
+    frames += std::holds_alternative<wire::RegisterRequest>(request);
+    return Road::kWhole;
+  };
+  StoreAll();
+  EXPECT_GE(frames, 3u);
+  EvictHalf();
+  EXPECT_EQ(one->MatchPrefix(Keys()).value(), Present());
+}
+
+TEST_F(FullPoolTest, OfABatchOfPinsTheTailIsEvictedFirst) {
+  for (int i = 0; i < 1000; ++i) names.push_back("key " + std::to_string(i));
+  std::ranges::reverse(names);
+  StoreAll();
+  std::ranges::reverse(names);
+  ASSERT_OK(one->BatchPin(Keys()));
+  ASSERT_OK(one->BatchUnpin(Keys()));
+  EvictHalf();
+  EXPECT_EQ(one->MatchPrefix(Keys()).value(), Present());
 }
 
 }  // namespace
