@@ -139,7 +139,12 @@ PageHandle NativeHandler::Open(const AllocHandle& handle,
                                std::shared_ptr<PageMemory>* memory) const {
   *memory = handle.memory();
   if (*memory == nullptr) *memory = pages_->Find({handle.region_id(), handle.page_index()});
-  if (*memory != nullptr) return (*memory)->handle();
+  if (*memory != nullptr) {
+    PageHandle page = (*memory)->handle();
+    // An adapter knows the page, not what was asked of alloc.
+    if (handle.memory() == nullptr) page.size_bytes = options_.page_bytes;
+    return page;
+  }
   return ValueOrRaise(handler().FromAddress(handle.region_id(), handle.page_index()));
 }
 

@@ -127,6 +127,10 @@ def test_a_handle_of_an_address_alone(handler):
     bare = AllocHandle(memoryview(b""), handle.region_id, handle.page_index, 4)
     assert handler.store("key", bare)
     assert bytes(handler.retrieve("key").view) == b"text"
+    longer = handler.alloc(4)
+    whole = AllocHandle(memoryview(b""), longer.region_id, longer.page_index, CHUNK)
+    assert handler.batch_store(["whole"], [whole]) == [True]
+    assert len(handler.retrieve("whole")) == CHUNK
     with pytest.raises(ValueError, match="over"):
         handler.store("again", handle)
 
