@@ -8,6 +8,8 @@
 #include <memory>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "os/errno_status.h"
 #include "os/process.h"
 #include "tools/command.h"
+#include "tools/commands.h"
 #include "tools/config.h"
 #include "tools/error_line.h"
 #include "tools/output.h"
@@ -50,6 +53,19 @@ void AddOption(CLI::App* app, const OptionRow& row, Arguments* arguments) {
   AddValue(app, flag, row.flag, HelpOf(row), row.takes, arguments)->type_name(row.value);
 }
 
+void BindRows(CLI::App* app, const Command& command, std::span<const OptionRow> common,
+              Bound* bound) {
+  bound->command = &command;
+  bound->app = app;
+  app->footer(command.details);
+  for (const PositionalRow& row : command.positionals) {
+    AddValue(app, row.name, row.name, row.help, row.takes, &bound->arguments)->required();
+  }
+  for (const auto& rows : {command.options, common}) {
+    for (const OptionRow& row : rows) AddOption(app, row, &bound->arguments);
+  }
+}
+
 void Bind(CLI::App* parent, const Command& command, Bound* bound) {
   std::string name = command.name;
   CLI::App* group = parent;
@@ -66,20 +82,13 @@ void Bind(CLI::App* parent, const Command& command, Bound* bound) {
     }
   }
   CLI::App* app = group->add_subcommand(name, command.summary);
-  app->footer(command.details);
   if (command.summary[0] == '\0') app->group("");  // an empty group is not shown
-  bound->command = &command;
-  bound->app = app;
-  for (const PositionalRow& row : command.positionals) {
-    AddValue(app, row.name, row.name, row.help, row.takes, &bound->arguments)->required();
-  }
-  for (const auto& rows : {command.options, CommonOptions()}) {
-    for (const OptionRow& row : rows) AddOption(app, row, &bound->arguments);
-  }
+  BindRows(app, command, CommonOptions(), bound);
 }
 
-int Fail(const Status& status, bool as_json) {
-  Note(as_json ? ErrorLine(status) : "maru: " + Printable(status.message()));
+// `program` is the name that this one was started under.
+int Fail(const std::string& program, const Status& status, bool as_json) {
+  Note(as_json ? ErrorLine(status) : program + ": " + Printable(status.message()));
   return static_cast<int>(ExitOf(status));
 }
 
@@ -123,18 +132,37 @@ std::string NameOf(const CLI::App* app) {
   return name;
 }
 
-// This program under one of upstream's names is that command.
-std::vector<char*> WordsOf(int argc, char** argv) {
-  // CLI11 wants them writable.
-  static char server[] = "server";
-  static char resource_manager[] = "resource-manager";
-  std::vector<char*> words(argv, argv + argc);
-  if (words.empty()) return words;
-  std::string_view program = words.front();
-  program.remove_prefix(program.rfind('/') + 1);  // npos + 1 is 0
-  if (program == "maru-server") words.insert(words.begin() + 1, server);
-  if (program == "maru-resource-manager") words.insert(words.begin() + 1, resource_manager);
-  return words;
+// Reads the line; when that is all there is to do, or goes wrong, the exit code.
+std::optional<int> Parse(CLI::App* app, int argc, char** argv) {
+  try {
+    app->parse(argc, argv);
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app->exit(error);  // --help, --version
+    return Fail(app->get_name(),
+                InvalidArgument(std::string(error.what()) + "; see " + NameOf(app) + " --help"),
+                AsksForJson(argc, argv));
+  }
+}
+
+int RunAndTell(const std::string& program, Bound* bound) {
+  const Result<Exit> exit = Run(bound);
+  return exit.ok() ? static_cast<int>(*exit)
+                   : Fail(program, exit.status(), bound->arguments.json());
+}
+
+void AddVersion(CLI::App* app) {
+  app->set_version_flag("--version", app->get_name() + " " + MARU_VERSION);
+}
+
+// This program under one of upstream's names is that command alone, which has no server to ask.
+int MainUnder(const std::string& program, const Command& command, int argc, char** argv) {
+  CLI::App app(command.summary, program);
+  AddVersion(&app);
+  Bound bound;
+  BindRows(&app, command, CommonOptions().first(1), &bound);
+  const std::optional<int> read = Parse(&app, argc, argv);
+  return read ? *read : RunAndTell(program, &bound);
 }
 
 int Main(int argc, char** argv) {
@@ -143,7 +171,7 @@ int Main(int argc, char** argv) {
   app.footer(
       "Exit codes: 0 done, 1 not there or refused, 2 usage, 3 no server, 4 something is "
       "broken.\nmaru COMMAND --help tells more.");
-  app.set_version_flag("--version", std::string("maru ") + MARU_VERSION);
+  AddVersion(&app);
   std::vector<std::unique_ptr<Bound>> bounds;
   for (const Command* command : Commands()) {
     bounds.push_back(std::make_unique<Bound>());
@@ -158,22 +186,26 @@ int Main(int argc, char** argv) {
       !app.get_subcommands([&](const CLI::App* sub) { return sub->get_name() == first; }).empty();
   if (!first.starts_with('-') && !known) {
     return Fail(
+        app.get_name(),
         InvalidArgument("there is no command \"" + std::string(first) + "\"; see maru --help"),
         AsksForJson(argc, argv));
   }
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    return Fail(InvalidArgument(std::string(error.what()) + "; see " + NameOf(&app) + " --help"),
-                AsksForJson(argc, argv));
-  }
+  if (const std::optional<int> read = Parse(&app, argc, argv)) return *read;
   for (auto& bound : bounds) {
-    if (!bound->app->parsed()) continue;
-    const Result<Exit> exit = Run(bound.get());
-    return exit.ok() ? static_cast<int>(*exit) : Fail(exit.status(), bound->arguments.json());
+    if (bound->app->parsed()) return RunAndTell(app.get_name(), bound.get());
   }
   return static_cast<int>(Exit::kUsage);
+}
+
+// What the program is under the name that it was started by.
+int Start(int argc, char** argv) {
+  std::string_view program = argc > 0 ? argv[0] : "maru";
+  program.remove_prefix(program.rfind('/') + 1);  // npos + 1 is 0
+  for (const Command* const command : {&kServer, &kResourceManager}) {
+    const std::string name = std::string("maru-") + command->name;
+    if (program == name) return MainUnder(name, *command, argc, argv);
+  }
+  return Main(argc, argv);
 }
 
 }  // namespace
@@ -186,6 +218,5 @@ int main(int argc, char** argv) {
   maru::SetCheckHandler([](const maru::CheckFailure& failure) {
     std::fprintf(stderr, "%s\n", failure.ToString().c_str());
   });
-  std::vector<char*> words = maru::tools::WordsOf(argc, argv);
-  return maru::tools::Main(static_cast<int>(words.size()), words.data());
+  return maru::tools::Start(argc, argv);
 }

@@ -4,7 +4,7 @@ namespace maru::tools {
 
 namespace {
 
-// --server is what ClientOptions::server_url takes.
+// First what also those have that ask no server. --server is what ClientOptions::server_url takes.
 constexpr OptionRow kCommon[] = {
     {"json", nullptr, "", "Print JSON for machines, errors too (those on standard error)",
      Takes::kNothing},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <utility>
 
 #include "base/log.h"
 #include "base/units.h"
@@ -55,19 +56,24 @@ constexpr uint64_t kWireHoldSecondsMax = 86'400;
 
 // What was not asked for may be done without.
 Result<server::ListenOptions> ListenOptionsOf(const Arguments& arguments, std::string_view flag,
-                                              const char* fallback) {
-  if (!arguments.Has(flag)) return server::ListenOptions{fallback, server::WhenTaken::kDoWithout};
+                                              const char* fallback, std::string option) {
+  if (!arguments.Has(flag)) {
+    return server::ListenOptions{fallback, server::WhenTaken::kDoWithout, std::move(option)};
+  }
   const std::string address = arguments.Get(flag);
   if (address.empty()) return InvalidArgument("--" + std::string(flag) + " is empty: write none");
-  return server::ListenOptions{address == "none" ? "" : address, server::WhenTaken::kRefuse};
+  return server::ListenOptions{address == "none" ? "" : address, server::WhenTaken::kRefuse,
+                               std::move(option)};
 }
 
-Status AddUpstream(const Arguments& arguments, server::ServerOptions* options) {
+Status AddUpstream(const Arguments& arguments, const std::string& rm_option,
+                   server::ServerOptions* options) {
   server::UpstreamOptions& upstream = options->upstream;
   MARU_ASSIGN_OR_RETURN(upstream.metadata,
-                        ListenOptionsOf(arguments, "listen", server::kMetadataAddress));
-  MARU_ASSIGN_OR_RETURN(upstream.resource_manager,
-                        ListenOptionsOf(arguments, "rm-listen", server::kResourceManagerAddress));
+                        ListenOptionsOf(arguments, "listen", server::kMetadataAddress, "--listen"));
+  MARU_ASSIGN_OR_RETURN(
+      upstream.resource_manager,
+      ListenOptionsOf(arguments, "rm-listen", server::kResourceManagerAddress, rm_option));
   if (arguments.Has("allow-remote")) upstream.reach = server::Reach::kAnyHost;
   MARU_ASSIGN_OR_RETURN(const uint64_t hold_s,
                         arguments.Number("wire-hold", 0, kWireHoldSecondsMax));
@@ -75,7 +81,7 @@ Status AddUpstream(const Arguments& arguments, server::ServerOptions* options) {
   return OkStatus();
 }
 
-Result<server::ServerOptions> OptionsOf(const Arguments& arguments) {
+Result<server::ServerOptions> OptionsOf(const Arguments& arguments, const std::string& rm_option) {
   MARU_RETURN_IF_ERROR(RefuseWhatComesLater(arguments));
   server::ServerOptions options;
   MARU_ASSIGN_OR_RETURN(const server::Machine machine, server::ReadMachine());
@@ -95,7 +101,7 @@ Result<server::ServerOptions> OptionsOf(const Arguments& arguments) {
       eviction == "lru" ? engine::Eviction::kLeastRecentlyUsed : engine::Eviction::kNone;
   MARU_ASSIGN_OR_RETURN(options.engine.region_bytes_min, arguments.Size("region-size"));
   options.engine.server_version = MARU_VERSION;
-  MARU_RETURN_IF_ERROR(AddUpstream(arguments, &options));
+  MARU_RETURN_IF_ERROR(AddUpstream(arguments, rm_option, &options));
   return options;
 }
 
@@ -145,9 +151,12 @@ void TellMachines(const server::Server& server) {
 
 }  // namespace
 
-Result<Exit> Serve(const Arguments& arguments) {
+Result<Exit> Serve(const Arguments& arguments) { return ServeWith(arguments, "--rm-listen"); }
+
+Result<Exit> ServeWith(const Arguments& arguments, const std::string& rm_option) {
+  os::GiveLargeBuffersBack();
   MARU_RETURN_IF_ERROR(SetUpLog(arguments.Get("log-level")));
-  MARU_ASSIGN_OR_RETURN(const server::ServerOptions options, OptionsOf(arguments));
+  MARU_ASSIGN_OR_RETURN(const server::ServerOptions options, OptionsOf(arguments, rm_option));
   MARU_ASSIGN_OR_RETURN(const auto server, server::Server::Create(options, &os::RealClock()));
   if (arguments.json()) {
     TellMachines(*server);

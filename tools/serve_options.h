@@ -49,5 +49,7 @@ Status SetUpLog(const std::string& level_name);
 
 // Serves until a stop signal. REQUIRES: a value, or none, for each row above.
 Result<Exit> Serve(const Arguments& arguments);
+// The same for a command that gives the resource manager's address by another option.
+Result<Exit> ServeWith(const Arguments& arguments, const std::string& rm_option);
 
 }  // namespace maru::tools

@@ -16,7 +16,7 @@ using Json = nlohmann::json;
 constexpr OptionRow kStatOptions[] = {
     {"clients", nullptr, "", "The clients: who, attached or detached, pages, leases, pins",
      Takes::kNothing},
-    {"regions", nullptr, "", "The regions of pages", Takes::kNothing},
+    {"regions", nullptr, "", "The regions, and whose those are that clients cut", Takes::kNothing},
     {"condemned", nullptr, "", "Deleted pages that readers still hold, and who", Takes::kNothing},
 };
 
@@ -52,25 +52,51 @@ std::string Text(const Json& object, const char* name) {
   return at == object.end() || !at->is_string() ? "-" : Printable(at->get<std::string>());
 }
 
+// The sum over all pools.
+uint64_t SumOf(const Json& summary, const char* name) {
+  uint64_t sum = 0;
+  for (const Json& pool : summary.at("pools")) sum += pool.value(name, uint64_t{0});
+  return sum;
+}
+
+// Of clients that cut their regions by themselves; nothing where none has been there.
+void PrintUpstream(const Json& summary) {
+  const Json& counters = summary.at("counters");
+  const uint64_t registered = counters.value("extents_registered", uint64_t{0});
+  const uint64_t regions = SumOf(summary, "client_regions");
+  if (regions + registered == 0) return;
+  PrintLine("clients of upstream's protocols: " + std::to_string(regions) + " regions of " +
+            FormatSize(SumOf(summary, "client_cut_bytes")) + ", " +
+            std::to_string(SumOf(summary, "extents")) + " keys of " +
+            FormatSize(SumOf(summary, "extent_bytes")) + "; since its start " +
+            std::to_string(registered) + " registered, " + Number(counters, "extents_refused") +
+            " refused");
+}
+
 void PrintSummary(const Json& summary) {
   PrintLine("server " + Text(summary, "server_version") + ", up " +
             std::to_string(summary.value("uptime_ms", uint64_t{0}) / 1000) + " s, eviction " +
             Text(summary, "eviction") + ", clients " + Number(summary.at("clients"), "attached") +
             " attached, " + Number(summary.at("clients"), "detached") + " detached");
-  Table pools({"pool", "size", "free", "pages", "records", "text", "index", "leases", "keys"});
+  // What lies behind the size adds up to it.
+  Table pools({"pool", "size", "head", "free", "pages", "client-cut", "records", "text", "index",
+               "leases", "keys"});
   Table pages({"pages of", "all", "free", "granted", "live", "condemned", "quarantined", "worn"});
   for (const Json& pool : summary.at("pools")) {
     const Json& counts = pool.at("pages");
-    pools.Add({Text(pool, "name"), Size(pool, "pool_bytes"), Size(pool, "free_bytes"),
-               Size(pool, "pages_bytes"), Size(pool, "records_bytes"), Size(pool, "text_bytes"),
-               Size(pool, "index_bytes"), Size(pool, "lease_bytes"), Number(counts, "live")});
+    pools.Add({Text(pool, "name"), Size(pool, "pool_bytes"), Size(pool, "head_bytes"),
+               Size(pool, "free_bytes"), Size(pool, "pages_bytes"), Size(pool, "client_cut_bytes"),
+               Size(pool, "records_bytes"), Size(pool, "text_bytes"), Size(pool, "index_bytes"),
+               Size(pool, "lease_bytes"), Number(pool, "keys")});
     pages.Add({Text(pool, "name"), Number(counts, "all"), Number(counts, "free"),
                Number(counts, "granted"), Number(counts, "live"), Number(counts, "condemned"),
                Number(counts, "quarantined"), Number(counts, "worn")});
   }
   Print(pools.ToString() + "\n" + pages.ToString());
+  Print("\n");
+  PrintUpstream(summary);
   const Json& counters = summary.at("counters");
-  PrintLine("\nsince its start: " + Number(counters, "registered") + " registered, " +
+  PrintLine("since its start: " + Number(counters, "registered") + " registered, " +
             Number(counters, "duplicates") + " duplicates, " + Number(counters, "deleted") +
             " deleted, " + Number(counters, "evicted") + " evicted, " +
             Number(counters, "clients_died") + " clients gone");
@@ -86,14 +112,21 @@ void PrintClients(const Json& clients) {
   Print(table.ToString());
 }
 
+// Who cut it: its client by its own name, or the server.
+std::string CutBy(const Json& region) {
+  if (region.value("page_bytes", uint64_t{0}) > 0) return "the server";
+  return region.value("owned", false) ? Text(region, "instance_id") : "nobody any more";
+}
+
 void PrintRegions(const Json& regions) {
-  Table table(
-      {"pool", "region", "offset", "size", "page size", "pages", "free", "granted", "live"});
+  Table table({"pool", "region", "offset", "size", "page size", "pages", "free", "granted", "live",
+               "cut by"});
   for (const Json& region : regions) {
     const Json& counts = region.at("pages");
     table.Add({Number(region, "pool"), Number(region, "region_id"), Number(region, "offset_bytes"),
                Size(region, "length_bytes"), Size(region, "page_bytes"), Number(counts, "all"),
-               Number(counts, "free"), Number(counts, "granted"), Number(counts, "live")});
+               Number(counts, "free"), Number(counts, "granted"), Number(counts, "live"),
+               CutBy(region)});
   }
   Print(table.ToString());
 }

@@ -10,6 +10,7 @@
 #include "net/event_loop.h"
 #include "os/clock.h"
 #include "os/event.h"
+#include "os/resolve.h"
 #include "server/endpoint_keeper.h"
 #include "tools/commands.h"
 #include "tools/output.h"
@@ -22,12 +23,20 @@ namespace {
 
 constexpr uint64_t kPortMax = 65'535;
 
-// "HOST:PORT" of the two options.
+constexpr uint32_t kResolveMs = 10'000;
+
+// "HOST:PORT" of the two options, the host as a number: who listens does not look names up.
 Result<std::string> AddressOf(const Arguments& arguments) {
   std::string host = arguments.Get("host");
-  if (host.find(':') != std::string::npos && !host.starts_with('[')) host = "[" + host + "]";
   MARU_ASSIGN_OR_RETURN(const uint64_t port, arguments.Number("port", 0, kPortMax));
-  return host + ":" + std::to_string(port);
+  if (host == "*") return "*:" + std::to_string(port);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  const auto addresses = os::Resolve({.host = host, .port = static_cast<uint16_t>(port)},
+                                     os::Deadline::After(kResolveMs));
+  if (addresses.ok()) return addresses->front().ToString();
+  return InvalidArgument("--host " + host + ": " + std::string(addresses.status().message()));
 }
 
 constexpr std::string_view kUnused = "Taken and not used";
@@ -48,7 +57,8 @@ constexpr const char* kIdleTimeout = "idle-timeout";
 constexpr const char* kWorkers = "num-workers";
 
 constexpr OptionRow kManagerOwn[] = {
-    {"host", "ADDRESS", "127.0.0.1", "Listen at this address of the host", Takes::kOne, "", 'H'},
+    {"host", "HOST", "127.0.0.1", "Listen at this address or name of the host", Takes::kOne, "",
+     'H'},
     {"port", "PORT", "9850", "Listen at this port; 0: any free one", Takes::kOne, "", 'p'},
     {"allow-remote", nullptr, "",
      "Let --host, and that of each maru server, name an address that other hosts reach, without "
@@ -91,7 +101,7 @@ Result<Exit> Manage(const Arguments& given) {
   MARU_ASSIGN_OR_RETURN(const std::string address, AddressOf(given));
   arguments.values["listen"] = {"none"};
   arguments.values["rm-listen"] = {address};
-  return Serve(arguments);
+  return ServeWith(arguments, "--host, --port");
 }
 
 // --- maru server
@@ -103,10 +113,10 @@ constexpr const char* kRemoteBind = "remote-bind";
 constexpr const char* kOfRemoteBind = "Taken and not used: there is no --remote-bind";
 
 constexpr OptionRow kServerOptions[] = {
-    {"host", "ADDRESS", "127.0.0.1", "Listen at this address of the resource manager's host",
+    {"host", "HOST", "127.0.0.1", "Listen at this address or name of the resource manager's host",
      Takes::kOne},
     {"port", "PORT", "5555", "Listen at this port; 0: any free one", Takes::kOne},
-    {"rm-address", "ADDRESS", "127.0.0.1:9850", "The resource manager, which owns the pools",
+    {"rm-address", "HOST:PORT", "127.0.0.1:9850", "The resource manager, which owns the pools",
      Takes::kOne},
     {kDaxPath, "PATH", "", "Take regions from this pool alone; may be given several times",
      Takes::kMany},

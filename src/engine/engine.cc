@@ -320,6 +320,12 @@ void Engine::RmDisconnected(ConnectionId connection, uint64_t now_ns) {
   impl_->resource_manager.Disconnected(connection);
 }
 
+size_t Engine::RmRegionsOf(std::string_view client_id) const {
+  const auto& clients = impl_->core.rm_clients.clients;
+  const auto client = clients.find(client_id);
+  return client == clients.end() ? 0 : client->second.regions.size();
+}
+
 void Engine::Disconnected(ConnectionId connection, uint64_t now_ns) {
   impl_->Step(now_ns);
   Client* const client = impl_->core.clients.ByConnection(connection);
@@ -360,6 +366,10 @@ uint64_t Engine::epoch() const { return impl_->core.epoch; }
 Engine::PoolCounts Engine::Count(PoolIndex pool) const {
   MARU_CHECK_LT(pool.value(), impl_->core.stocks.size());
   return CountPages(*impl_->core.stocks[pool.value()]);
+}
+
+uint64_t Engine::CountKeys(PoolIndex pool) const {
+  return Count(pool).live + impl_->core.stocks[pool.value()]->client_regions().extents();
 }
 
 std::vector<std::string> Engine::Audit() const {

@@ -91,6 +91,8 @@ class Engine {
   wire::compat::RmReply HandleRm(ConnectionId connection, const wire::compat::RmRequest& request,
                                  uint64_t now_ns);
   void RmDisconnected(ConnectionId connection, uint64_t now_ns);
+  // Regions that the resource manager's client of that id owns.
+  size_t RmRegionsOf(std::string_view client_id) const;
 
   // The connection is closed: its client is dead when its lock is free, else detached.
   void Disconnected(ConnectionId connection, uint64_t now_ns);
@@ -133,6 +135,8 @@ class Engine {
   };
   // Counted from the records, not from what the engine believes.
   PoolCounts Count(PoolIndex pool) const;
+  // Keys, of pages and of extents alike.
+  uint64_t CountKeys(PoolIndex pool) const;
 
   // Every invariant of the engine and of the catalogue; empty when all hold. For audit and the
   // simulator. Offenders are named by pool, record and what is wrong.

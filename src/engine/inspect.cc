@@ -119,6 +119,7 @@ void Inspection::PoolSummary(const Stock& stock, JsonWriter* json) const {
       .Field("lease_bytes", usage.lease_bytes)
       .Field("regions", usage.regions)
       .Field("client_regions", stock.client_regions().all().size())
+      .Field("keys", stock.counts().live + stock.client_regions().extents())
       .Field("extents", stock.client_regions().extents())
       .Field("extent_bytes", stock.client_regions().live_bytes())
       .Field("server_heap_bytes", stock.heap_bytes() + catalogue.heap_bytes);

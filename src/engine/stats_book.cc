@@ -6,15 +6,20 @@ namespace {
 
 constexpr std::string_view kAll = "_all", kOther = "_other";
 
-// The entry of that name, or the common one when there are `max` others.
+}  // namespace
+
 template <typename Value>
-Value& Place(std::map<std::string, Value, std::less<>>* places, std::string_view name, size_t max) {
+Value& StatsBook::Place(std::map<std::string, Value, std::less<>>* places, std::string_view name,
+                        size_t max) {
   const auto found = places->find(name);
   if (found != places->end()) return found->second;
-  return (*places)[std::string(places->size() < max ? name : kOther)];
+  const bool fits =
+      places->size() < max && names_ < kNamesMax && name_bytes_ + name.size() <= kNameBytesMax;
+  if (!fits) return (*places)[std::string(kOther)];
+  ++names_;
+  name_bytes_ += name.size();
+  return (*places)[std::string(name)];
 }
-
-}  // namespace
 
 void StatsBook::AddTo(Operations* operations, const wire::compat::StatsEntry& entry) {
   Operation& operation = Place(operations, entry.op_type, kOperationsMax);

@@ -19,6 +19,10 @@ class StatsBook {
   static constexpr size_t kClientsMax = 256;
   static constexpr size_t kOperationsMax = 32;  // of one client
   static constexpr size_t kResultsMax = 8;      // of one operation
+  // Of clients, operations and results together, each wherever it stands: what GET_STATS tells, in
+  // one step and one reply.
+  static constexpr size_t kNamesMax = 4096;
+  static constexpr size_t kNameBytesMax = 128 * 1024;
 
   void Add(const wire::compat::StatsEntry& entry);
   std::vector<wire::compat::ClientCounters> Show() const;
@@ -31,10 +35,16 @@ class StatsBook {
   };
   using Operations = std::map<std::string, Operation, std::less<>>;
 
-  static void AddTo(Operations* operations, const wire::compat::StatsEntry& entry);
+  // The entry of that name, or the common one when there are `max` others.
+  template <typename Value>
+  Value& Place(std::map<std::string, Value, std::less<>>* places, std::string_view name,
+               size_t max);
+  void AddTo(Operations* operations, const wire::compat::StatsEntry& entry);
 
   Operations all_;
   std::map<std::string, Operations, std::less<>> clients_;
+  size_t names_ = 0;  // with the common ones left out: there is one at most beside others
+  size_t name_bytes_ = 0;
 };
 
 }  // namespace maru::engine

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <pwd.h>
@@ -143,6 +144,12 @@ bool TryWriteError(std::string_view text) {
 }
 
 void IgnoreBrokenPipes() { MARU_CHECK(::signal(SIGPIPE, SIG_IGN) != SIG_ERR); }
+
+void GiveLargeBuffersBack() {
+  // The C library raises the limit by itself, up to 32 MiB, unless it is set.
+  constexpr int kMappedFromBytes = 128 * 1024;
+  MARU_CHECK_EQ(::mallopt(M_MMAP_THRESHOLD, kMappedFromBytes), 1);
+}
 
 void BlockSignalsInThisThread() {
   sigset_t all;

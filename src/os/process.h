@@ -56,6 +56,10 @@ bool TryWriteError(std::string_view text);
 // From now on a pipe whose reader has gone is an error of the write and not this process's end.
 void IgnoreBrokenPipes();
 
+// From now on memory of large buffers goes back to the system when they are freed, whatever sizes
+// were freed before.
+void GiveLargeBuffersBack();
+
 // Blocks all signals in the calling thread, for threads inside somebody else's process.
 void BlockSignalsInThisThread();
 // At most 15 bytes, more are cut.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -56,6 +57,17 @@ TEST(Process, CountsFreeDescriptors) {
   EXPECT_OK(CheckFreeDescriptors(10));
   EXPECT_CODE(CheckFreeDescriptors(11), kResourceExhausted);
   EXPECT_OK(CheckFreeDescriptors(10)) << "none was kept";
+}
+
+TEST(Process, LargeBuffersGoBackWhenTheyAreFreed) {
+  GiveLargeBuffersBack();
+  const auto mapped = [] { return ::mallinfo2().hblks; };
+  const size_t before = mapped();
+  for (int i = 0; i < 3; ++i) {  // the first end of one would raise the limit
+    std::vector<char> buffer(8 << 20);
+    EXPECT_EQ(mapped(), before + 1);
+  }
+  EXPECT_EQ(mapped(), before);
 }
 
 TEST(Process, DrawsRandomBytes) {

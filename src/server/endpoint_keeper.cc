@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "os/resolve.h"
 #include "wire/compat/resource_manager_codec.h"
 
 namespace maru::server {
@@ -12,20 +13,41 @@ namespace compat = wire::compat;
 
 namespace {
 
-constexpr uint32_t kConnectMs = 1'000;
+constexpr uint32_t kConnectMs = 2'000;  // looking up the host's name included
 constexpr uint64_t kAnswerNs = 10'000'000'000;
 
 }  // namespace
 
-Status EndpointKeeper::Connect() {
-  MARU_ASSIGN_OR_RETURN(const os::TcpAddress address, os::TcpAddress::Parse(options_.rm_address));
+Status EndpointKeeper::Connect() { return Named(TryConnect()); }
+
+Status EndpointKeeper::Named(const Status& status) const {
+  if (status.ok()) return status;
+  return Status(status.code(), "the resource manager at " + options_.rm_address + ": " +
+                                   std::string(status.message()));
+}
+
+Result<os::TcpSocket> EndpointKeeper::ConnectToAny() const {
+  MARU_ASSIGN_OR_RETURN(const os::HostPort where, os::HostPort::Parse(options_.rm_address));
+  const os::Deadline deadline = os::Deadline::After(kConnectMs);
+  // Anew each time: a container that was started again may have another address.
+  MARU_ASSIGN_OR_RETURN(const auto addresses, os::Resolve(where, deadline));
+  Status failed;
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    auto socket = os::TcpSocket::Connect(addresses[i], deadline.FirstOf(addresses.size() - i));
+    if (socket.ok()) return socket;
+    failed = socket.status();
+  }
+  return failed;
+}
+
+Status EndpointKeeper::TryConnect() {
   in_.clear();
   MARU_ASSIGN_OR_RETURN(
       out_, compat::EncodeRmOpenRequest({.client_id = options_.client_id,
                                          .address = options_.address,
                                          .paths = {options_.paths.begin(), options_.paths.end()},
                                          .lease_ms = options_.lease_ms}));
-  MARU_ASSIGN_OR_RETURN(socket_, os::TcpSocket::Connect(address, os::Deadline::After(kConnectMs)));
+  MARU_ASSIGN_OR_RETURN(socket_, ConnectToAny());
   MARU_RETURN_IF_ERROR(loop_->Watch(socket_.fd(), os::Interest::kReadWrite,
                                     [this](const os::ReadyEvent& event) { OnReady(event); }));
   loop_->CallAt(static_cast<uint64_t>(clock_->Now()) + kAnswerNs, [this] {
@@ -102,8 +124,7 @@ Status EndpointKeeper::Take(const compat::RmOpenReply& reply) {
 
 void EndpointKeeper::Lost(const Status& why) {
   Disconnect();
-  const Status named(why.code(), "the resource manager at " + options_.rm_address + ": " +
-                                     std::string(why.message()));
+  const Status named = Named(why);
   if (!was_open_) {
     failure_ = named;
     return loop_->Stop();
@@ -116,7 +137,7 @@ void EndpointKeeper::Lost(const Status& why) {
 }
 
 void EndpointKeeper::TryAgain() {
-  const Status connecting = Connect();
+  const Status connecting = TryConnect();
   if (!connecting.ok()) Lost(connecting);
 }
 

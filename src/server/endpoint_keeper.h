@@ -17,7 +17,7 @@
 namespace maru::server {
 
 struct EndpointKeeperOptions {
-  std::string rm_address;            // of the daemon: "127.0.0.1:9850"
+  std::string rm_address;            // of the daemon: "127.0.0.1:9850", "rm-host:9850"
   std::string address;               // to be opened: "tcp://127.0.0.1:5555"
   std::vector<std::string> paths;    // of the pools to take regions from; empty: any
   std::optional<uint64_t> lease_ms;  // of clients' leases; 0: they have none
@@ -45,6 +45,10 @@ class EndpointKeeper {
   const Status& failure() const { return failure_; }
 
  private:
+  Status TryConnect();
+  Result<os::TcpSocket> ConnectToAny() const;
+  // The same, with whom it is about.
+  Status Named(const Status& status) const;
   void Disconnect();
   void OnReady(const os::ReadyEvent& event);
   Status Send();

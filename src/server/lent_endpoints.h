@@ -29,6 +29,9 @@ class LentEndpoints {
 
   wire::compat::RmOpenReply Open(const net::compat::RmCaller& caller,
                                  const wire::compat::RmOpenRequest& request);
+  bool Has(const net::compat::RmCaller& caller) const {
+    return endpoints_.contains(caller.connection);
+  }
   // The endpoint of a connection, if it has one.
   void Close(const net::compat::RmCaller& caller);
 

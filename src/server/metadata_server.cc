@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "wire/compat/metadata_codec.h"
-
 namespace maru::server {
 
 namespace compat = wire::compat;
@@ -13,13 +11,12 @@ void MetadataServer::SetRoad(compat::LocalRoad road) {
   context_.local_road = std::move(road);
 }
 
-std::vector<std::byte> MetadataServer::Answer(const compat::MetadataHeader& header,
-                                              const compat::MetadataRequest& request) {
-  const compat::MetadataReply reply =
-      engine_->HandleMetadata(context_, static_cast<compat::MetadataType>(header.type), request,
-                              static_cast<uint64_t>(clock_->Now()));
+compat::MetadataReply MetadataServer::Answer(compat::MetadataType type,
+                                             const compat::MetadataRequest& request) {
+  compat::MetadataReply reply =
+      engine_->HandleMetadata(context_, type, request, static_cast<uint64_t>(clock_->Now()));
   on_activity_();
-  return compat::EncodeMetadataReply(header, reply);
+  return reply;
 }
 
 }  // namespace maru::server

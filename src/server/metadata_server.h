@@ -27,8 +27,8 @@ class MetadataServer final : public net::compat::MetadataService {
   // Its namespace is that of all keys.
   void SetRoad(wire::compat::LocalRoad road);
 
-  std::vector<std::byte> Answer(const wire::compat::MetadataHeader& header,
-                                const wire::compat::MetadataRequest& request) override;
+  wire::compat::MetadataReply Answer(wire::compat::MetadataType type,
+                                     const wire::compat::MetadataRequest& request) override;
 
  private:
   engine::Engine* const engine_;

@@ -14,6 +14,11 @@ std::vector<std::byte> ResourceManagerServer::Answer(const net::compat::RmCaller
   return wire::compat::EncodeRmReply(reply);
 }
 
+net::compat::RmHolds ResourceManagerServer::HoldsOf(const net::compat::RmCaller& caller) const {
+  return {.endpoints = endpoints_->Has(caller) ? size_t{1} : 0,
+          .regions = engine_->RmRegionsOf(caller.client_id)};
+}
+
 void ResourceManagerServer::OnClosed(const net::compat::RmCaller& caller) {
   endpoints_->Close(caller);
   engine_->RmDisconnected(caller.connection, Now());

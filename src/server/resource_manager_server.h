@@ -24,6 +24,7 @@ class ResourceManagerServer final : public net::compat::ResourceManagerService {
 
   std::vector<std::byte> Answer(const net::compat::RmCaller& caller,
                                 const wire::compat::RmRequest& request) override;
+  net::compat::RmHolds HoldsOf(const net::compat::RmCaller& caller) const override;
   void OnClosed(const net::compat::RmCaller& caller) override;
 
  private:

@@ -283,7 +283,7 @@ std::vector<Server::PoolSummary> Server::Impl::pools() const {
   std::vector<PoolSummary> all;
   for (size_t i = 0; i < pools_.size(); ++i) {
     all.push_back({pools_[i]->name(), pools_[i]->superblock().pool_bytes,
-                   engine_->Count(PoolIndex(static_cast<uint8_t>(i))).live});
+                   engine_->CountKeys(PoolIndex(static_cast<uint8_t>(i)))});
   }
   return all;
 }

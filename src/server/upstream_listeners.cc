@@ -42,6 +42,14 @@ Result<std::unique_ptr<UpstreamListeners>> UpstreamListeners::Open(
       new UpstreamListeners(options.reach, std::move(local_road), wiring));
   MARU_RETURN_IF_ERROR(listeners->OpenMetadata(options));
   MARU_RETURN_IF_ERROR(listeners->OpenResourceManager(options));
+  const UpstreamAddresses& at = listeners->addresses_;
+  if (!at.metadata.empty() && at.resource_manager.empty()) {
+    LogWarning(
+        "upstream's own clients of " + at.metadata +
+        " cannot map what they get: they are told of no resource manager, and ask whoever "
+        "listens at their own default; --rm-listen ADDRESS serves them (handlers of ours need "
+        "none)");
+  }
   return listeners;
 }
 
@@ -55,7 +63,7 @@ Status UpstreamListeners::OpenMetadata(const UpstreamOptions& options) {
                listen.address + "; stop that and start again, or name another with --listen URL");
     return OkStatus();
   }
-  if (!endpoint.ok()) return Named("--listen", endpoint.status());
+  if (!endpoint.ok()) return Named(listen.option, endpoint.status());
   metadata_endpoint_ = std::move(*endpoint);
   addresses_.metadata = metadata_endpoint_->address();
   return OkStatus();
@@ -81,7 +89,7 @@ Status UpstreamListeners::OpenResourceManager(const UpstreamOptions& options) {
                  " are told");
     }
   }
-  if (!endpoint.ok()) return Named("--rm-listen", endpoint.status());
+  if (!endpoint.ok()) return Named(listen.option, endpoint.status());
   resource_manager_endpoint_ = std::move(*endpoint);
   addresses_.resource_manager = resource_manager_endpoint_->address().ToString();
   const std::string told = ToldAddress(resource_manager_endpoint_->address());

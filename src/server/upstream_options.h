@@ -27,13 +27,14 @@ enum class Reach : uint8_t {
 struct ListenOptions {
   std::string address;  // empty: not served
   WhenTaken when_taken = WhenTaken::kRefuse;
+  std::string option = {};  // that gives it, for messages
 };
 
 struct UpstreamOptions {
-  ListenOptions metadata;  // "tcp://127.0.0.1:5555"; port 0: any free one
+  ListenOptions metadata = {.option = "--listen"};  // "tcp://127.0.0.1:5555"; port 0: any free one
   // "127.0.0.1:9850". One that is taken and may be done without is replaced by any free port where
   // the metadata protocol is served: its clients learn it at the handshake and map nothing without.
-  ListenOptions resource_manager;
+  ListenOptions resource_manager = {.option = "--rm-listen"};
   Reach reach = Reach::kThisHost;
 
   bool any() const { return !metadata.address.empty() || !resource_manager.address.empty(); }

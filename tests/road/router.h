@@ -13,7 +13,7 @@
 #include "base/testing.h"
 #include "net/compat/metadata_endpoint.h"
 #include "net/compat/test_loop.h"
-#include "wire/compat/metadata_codec.h"
+#include "wire/compat/metadata.h"
 
 namespace maru {
 
@@ -40,11 +40,11 @@ class Router final : private net::compat::MetadataService {
   }
 
  private:
-  std::vector<std::byte> Answer(const wire::compat::MetadataHeader& header,
-                                const wire::compat::MetadataRequest&) override {
+  wire::compat::MetadataReply Answer(wire::compat::MetadataType,
+                                     const wire::compat::MetadataRequest&) override {
     const MutexLock lock(mutex_);
     ++requests_;
-    return EncodeMetadataReply(header, reply_);
+    return reply_;
   }
 
   Mutex mutex_;

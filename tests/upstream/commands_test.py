@@ -178,7 +178,8 @@ class Commands(unittest.TestCase):
                 (("--port", port), 1, (one.told["metadata"], "choose another")),
                 (("--port", listener.getsockname()[1]), 1, ("choose another",)),
                 (("--port", "0", "--host", "0.0.0.0"), 2, ("0.0.0.0", "--allow-remote")),
-                (("--port", "0", "--host", "nowhere"), 2, ("nowhere",)),
+                (("--port", "0", "--host", "nowhere.invalid"), 2,
+                 ("--host nowhere.invalid", "has no address")),
                 (("--port", "0", "--dax-path", "/dev/dax9.9"), 1, ("/dev/dax9.9",)),
                 (("--port", "70000"), 2, ("--port", "70000")),
                 (("--port", "0", "--log-level", "LOUD"), 2, ("LOUD",)),
@@ -190,7 +191,9 @@ class Commands(unittest.TestCase):
                  ("--remote-bind tcp://0.0.0.0:6600", "one host")),
                 (("--port", "0", "--cpu-only", "--dax-path", self.pools[1]), 2,
                  ("--cpu-only", "--dax-path")),
-                (("--port", "0", "--rm-address", "nowhere:1"), 2, ("nowhere:1",)),
+                (("--port", "0", "--rm-address", "nowhere.invalid:1"), 3,
+                 ("nowhere.invalid:1", "has no address")),
+                (("--port", "0", "--rm-address", "127.0.0.1"), 2, ("127.0.0.1", "HOST:PORT")),
                 (("--port", "0", "--rm-address", "127.0.0.1:1"), 3,
                  ("127.0.0.1:1", "Connection refused"))):
             manager = () if "--rm-address" in words else ("--rm-address", self.address)
@@ -253,6 +256,58 @@ class Commands(unittest.TestCase):
         name = brief.told["metadata"]
         self.assertTrue(self.instance(brief, name).client.heartbeat(
             instance_id=name, lease_id=name)["lease_expired"])
+
+    def test_each_program_speaks_of_itself(self):
+        port = self.address.rpartition(":")[2]
+        files = ("--pool", f"file:{self.folder}/x,size=64MiB", "--socket", self.folder / "x.sock")
+        for program, words, code, said in (
+                ("maru-resource-manager", ("--port", port, *files), 1, ("--port",)),
+                ("maru-resource-manager", ("--host", "0.0.0.0", *files), 2, ("--host",)),
+                ("maru-resource-manager", ("--nothing",), 2, ("maru-resource-manager --help",)),
+                ("maru-server", ("--nothing",), 2, ("maru-server --help",)),
+                ("maru-server", ("--server", "x"), 2, ("--server",)),
+                ("maru-server", ("--port", "x"), 2, ("--port",))):
+            done = ended(self.folder / program, *words)
+            self.assertEqual(done.returncode, code, (program, words, done.stderr))
+            self.assertTrue(done.stderr.startswith(program + ": "), done.stderr)
+            for word in said:
+                self.assertIn(word, done.stderr)
+            for word in ("--rm-listen", "every key", "maru server", "maru resource-manager"):
+                self.assertNotIn(word, done.stderr)
+
+    def test_each_program_has_its_own_help_and_version(self):
+        for program in ("maru-server", "maru-resource-manager"):
+            told = subprocess.run([self.folder / program, "--help"], check=True, text=True,
+                                  capture_output=True).stdout
+            self.assertIn(f"Usage: {program} [OPTIONS]", told)
+            for word in ("--server", "--server-user", "--rm-listen"):
+                self.assertNotRegex(told, rf"{word}\b(?!-)")
+            for word in ("--json", "--host", "--port", "--version"):
+                self.assertIn(word, told)
+        versions = [subprocess.run([path, "--version"], check=True, text=True,
+                                   capture_output=True).stdout.split()
+                    for path in (MARU, self.folder / "maru-server",
+                                 self.folder / "maru-resource-manager")]
+        self.assertEqual([name for name, _ in versions],
+                         ["maru", "maru-server", "maru-resource-manager"])
+        self.assertEqual(len({version for _, version in versions}), 1)
+
+    def test_hosts_may_be_named(self):
+        port = self.address.rpartition(":")[2]
+        self.address = f"localhost:{port}"
+        server = self.start_server("--host", "localhost")
+        self.assertTrue(server.told["metadata"].startswith("tcp://127.0.0.1:"))
+        server.end()
+        self.manager.end()
+        # A name that the system's list of hosts has, or the name server's.
+        name = socket.gethostname()
+        address = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)[0][4][0]
+        self.manager = self.start_manager("--host", name, "--allow-remote")
+        told = self.address.rpartition(":")[0].strip("[]")
+        self.assertEqual(told, address)
+        self.address = f"{name}:{self.address.rpartition(':')[2]}"
+        server = self.start_server()
+        self.assertTrue(self.instance(server, "a").client.handshake()["success"])
 
     def test_other_hosts_need_a_word_of_the_resource_managers_user(self):
         done = ended(self.folder / "maru-resource-manager", "--host", "0.0.0.0", "--port", "0",

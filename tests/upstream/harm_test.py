@@ -8,15 +8,21 @@ import resource
 import sys
 import unittest
 
+import zmq
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 from upstream.endpoint import open_reply, open_request  # noqa: E402
-from upstream.metadata import MetadataClient, Type  # noqa: E402
-from upstream.resource_manager import connect  # noqa: E402
+from upstream.metadata import MetadataClient, Type, encode  # noqa: E402
+from upstream.resource_manager import ErrorReply, Handle, connect  # noqa: E402
 from upstream.served import Served  # noqa: E402
 
 EMFILE = -24
+CONNECTIONS_MAX = 1024  # of the resource manager
+REPLIES_MAX = 160 << 20  # that wait for all clients
+HELD_MAX = 64 << 20  # of batches under way
+SLACK = 48 << 20  # what a server has beside
 FREE_DESCRIPTORS_MIN = 64  # for an endpoint
 
 
@@ -46,6 +52,71 @@ class Descriptors(Served):
         for metadata in (address, self.server.metadata):
             with MetadataClient(metadata) as asking:
                 self.assertTrue(asking.handshake()["success"])
+
+
+class Places(Served):
+    def test_a_made_up_name_keeps_nobody_out_of_the_resource_manager(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard < 2 * CONNECTIONS_MAX:
+            self.skipTest(f"needs ulimit -Hn {2 * CONNECTIONS_MAX}")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (2 * CONNECTIONS_MAX, hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        address = self.server.resource_manager
+        owner = self.closed(connect(address, "host-a:1"))
+        handle = owner.alloc(2 << 20).handle
+        server = self.closed(connect(address, "host-a:2"))
+        server.send(open_request("tcp://127.0.0.1:0", server.client_id))
+        status, metadata, _ = open_reply(server)
+        self.assertEqual(status, 0)
+        for number in range(CONNECTIONS_MAX):
+            stranger = self.closed(connect(address, f"made-up:{number}"))
+            self.assertIsInstance(stranger.access(Handle(1, 2, 3, 4)), ErrorReply)
+        newcomer = self.closed(connect(address, "host-b:1"))
+        self.assertEqual(newcomer.alloc(2 << 20).status, 0)
+        self.assertEqual(owner.access(handle).status, 0)
+        with MetadataClient(metadata) as asking:
+            self.assertTrue(asking.handshake()["success"])
+
+
+class Memory(Served):
+    def anonymous(self):
+        """Bytes of the server's that are no pool's."""
+        status = pathlib.Path(f"/proc/{self.server.process.pid}/status").read_text()
+        return int(status.partition("RssAnon:")[2].split()[0]) * 1024
+
+    def deaf_client(self):
+        """Its library takes one reply, then the kernel's buffers fill."""
+        client = zmq.Context.instance().socket(zmq.DEALER)
+        self.addCleanup(client.close, linger=0)
+        client.rcvhwm, client.sndhwm, client.linger = 1, 0, 0
+        client.connect(self.server.metadata)
+        return client
+
+    def until(self, condition):
+        """Asks on; each request is a turn of the server's."""
+        for _ in range(100_000):
+            if condition():
+                return
+            self.assertTrue(self.asking.exists("k0"))
+        self.fail(f"never: {self.anonymous()} bytes, {self.server.logged()[-500:]}")
+
+    def test_clients_that_do_not_read_cost_a_bounded_part_and_give_it_back(self):
+        self.asking = self.closed(MetadataClient(self.server.metadata))
+        region = self.asking.alloc("a", 2 << 20)["handle"]["region_id"]
+        keys = [f"k{number}" for number in range(10_000)]  # a reply of about a MiB
+        self.asking.batch_register([(key, region, at, 1) for at, key in enumerate(keys)])
+        before = self.anonymous()
+        deaf = [self.deaf_client() for _ in range(8)]
+        for client in deaf:
+            for sequence in range(30):
+                client.send_multipart(
+                    [b"", encode(Type.BATCH_LOOKUP_KV, sequence, {"keys": keys})])
+        self.until(lambda: "were dropped so far" in self.server.logged())
+        self.assertIn("ss -tnp", self.server.logged())
+        self.assertLess(self.anonymous() - before, REPLIES_MAX + HELD_MAX + SLACK)
+        for client in deaf:
+            client.close(linger=0)
+        self.until(lambda: self.anonymous() - before < SLACK)
 
 
 class Names(Served):

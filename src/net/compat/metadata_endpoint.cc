@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <bit>
 #include <span>
 #include <utility>
 
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "net/compat/batch_in_parts.h"
 #include "os/errno_status.h"
 #include "os/process.h"
 #include "os/tcp_socket.h"
@@ -23,6 +26,10 @@ namespace {
 
 constexpr std::string_view kScheme = "tcp://";
 constexpr int kBacklog = 1024;
+
+// Relaxed on all sides: a quantity that orders nothing. The memory is the process's, so is the
+// count.
+constinit std::atomic<size_t> all_reply_bytes{0};
 
 Status ZmqStatus(std::string_view action, std::string_view subject) {
   return os::ErrnoStatus(zmq_errno(), action, subject);
@@ -42,6 +49,7 @@ Status SetOptions(void* socket) {
   MARU_RETURN_IF_ERROR(SetOption<int>(socket, ZMQ_RCVHWM, MetadataEndpoint::kRequestsWaitingMax));
   MARU_RETURN_IF_ERROR(SetOption<int>(socket, ZMQ_SNDHWM, MetadataEndpoint::kRepliesWaitingMax));
   MARU_RETURN_IF_ERROR(SetOption<int>(socket, ZMQ_TCP_KEEPALIVE, 1));
+  MARU_RETURN_IF_ERROR(SetOption<int>(socket, ZMQ_TCP_MAXRT, MetadataEndpoint::kDeafPeerMs));
   // A reply that cannot be sent is an error here instead of silence, so that it is counted.
   return SetOption<int>(socket, ZMQ_ROUTER_MANDATORY, 1);
 }
@@ -66,6 +74,29 @@ class MetadataEndpoint::Part {
   zmq_msg_t message_;
 };
 
+// A request as it came.
+struct MetadataEndpoint::Message {
+  std::vector<Part> envelope;  // identity first
+  Part last;
+  // With what it costs to keep it.
+  size_t held_bytes() { return last.bytes().size() + kKiB; }
+};
+
+struct MetadataEndpoint::Peer {
+  // Relaxed on both sides: a quantity that orders nothing. Added to here, taken from in ZeroMQ's
+  // thread when it has sent a reply.
+  std::atomic<size_t> reply_bytes_waiting{0};
+  bool in_batch = false;                          // one of batches_ is its
+  std::deque<std::unique_ptr<Message>> deferred;  // behind that batch
+};
+
+struct MetadataEndpoint::Batch {
+  std::unique_ptr<Message> message;  // what the request's texts point into
+  std::shared_ptr<Peer> peer;
+  upstream::MetadataHeader header;
+  std::unique_ptr<BatchInParts> parts;
+};
+
 // A reply that ZeroMQ holds; deleted in its thread when it has been sent or given up.
 struct MetadataEndpoint::Outgoing {
   std::vector<std::byte> bytes;
@@ -75,6 +106,7 @@ struct MetadataEndpoint::Outgoing {
     const std::unique_ptr<Outgoing> outgoing(static_cast<Outgoing*>(hint));
     outgoing->peer->reply_bytes_waiting.fetch_sub(outgoing->bytes.size(),
                                                   std::memory_order_relaxed);
+    all_reply_bytes.fetch_sub(outgoing->bytes.size(), std::memory_order_relaxed);
   }
 };
 
@@ -88,6 +120,9 @@ Result<std::unique_ptr<MetadataEndpoint>> MetadataEndpoint::Create(EventLoop* lo
   MARU_RETURN_IF_ERROR(endpoint->Watch());
   return endpoint;
 }
+
+MetadataEndpoint::MetadataEndpoint(EventLoop* loop, MetadataService* service, os::WakeFd more)
+    : loop_(loop), service_(service), more_(std::move(more)) {}
 
 MetadataEndpoint::~MetadataEndpoint() {
   if (fd_ >= 0) loop_->Unwatch(fd_);
@@ -150,10 +185,12 @@ Status MetadataEndpoint::Watch() {
 // ZeroMQ's descriptor tells that something changed, once, and any call on the socket may take that
 // in. So messages are received until there is none, or the next turn is asked for.
 void MetadataEndpoint::Drain() {
-  for (uint32_t i = 0; i < kRequestsPerTurnMax; ++i) {
-    if (!ReceiveOne()) return;
+  bool more = true;
+  for (uint32_t i = 0; more && i < kRequestsPerTurnMax && held_bytes_ < kHeldBytesMax; ++i) {
+    more = ReceiveOne();
   }
-  more_.Notify();
+  if (!batches_.empty()) AnswerPart();
+  if (more || !batches_.empty()) more_.Notify();
 }
 
 bool MetadataEndpoint::ReceiveOne() {
@@ -179,26 +216,69 @@ bool MetadataEndpoint::ReceiveOne() {
     ++counters_.malformed;  // nothing says where an answer would have to go
     return true;
   }
-  std::vector<std::byte> reply = Answer(parts.back().bytes());
+  auto message = std::make_unique<Message>(Message{{}, std::move(parts.back())});
   parts.pop_back();
-  if (!reply.empty()) Reply(std::move(parts), std::move(reply));
+  message->envelope = std::move(parts);
+  if (!batches_.empty()) {
+    const auto peer = peers_.find(std::string(AsText(message->envelope.front().bytes())));
+    if (peer != peers_.end() && peer->second->in_batch) {
+      held_bytes_ += message->held_bytes();
+      peer->second->deferred.push_back(std::move(message));
+      return true;
+    }
+  }
+  Begin(std::move(message));
   return true;
 }
 
-std::vector<std::byte> MetadataEndpoint::Answer(std::span<const std::byte> message) {
+void MetadataEndpoint::Begin(std::unique_ptr<Message> message) {
   upstream::MetadataHeader header;
   upstream::MetadataRequest request;
-  const Status status = upstream::DecodeMetadataRequest(message, &header, &request);
-  std::vector<std::byte> reply;
-  if (status.ok()) {
-    reply = service_->Answer(header, request);
-  } else {
+  const Status status = upstream::DecodeMetadataRequest(message->last.bytes(), &header, &request);
+  if (!status.ok()) {
     ++counters_.malformed;
-    reply =
-        upstream::EncodeMetadataReply(header, upstream::ErrorReply{std::string(status.message())});
+    return ReplyTo(*message, header, upstream::ErrorReply{std::string(status.message())});
   }
-  if ((header.flags & upstream::kFlagNoReply) != 0) reply.clear();
-  return reply;
+  const auto type = static_cast<upstream::MetadataType>(header.type);
+  std::unique_ptr<BatchInParts> parts = BatchInParts::Cut(type, &request);
+  if (parts == nullptr) return ReplyTo(*message, header, service_->Answer(type, request));
+  const std::shared_ptr<Peer> peer = PeerOf(std::string(AsText(message->envelope.front().bytes())));
+  peer->in_batch = true;
+  held_bytes_ += message->held_bytes();
+  batches_.push_back(
+      std::make_unique<Batch>(Batch{std::move(message), peer, header, std::move(parts)}));
+}
+
+void MetadataEndpoint::AnswerPart() {
+  std::unique_ptr<Batch> batch = std::move(batches_.front());
+  batches_.pop_front();
+  const auto type = static_cast<upstream::MetadataType>(batch->header.type);
+  batch->parts->Take(service_->Answer(type, batch->parts->Next()));
+  if (batch->parts->done()) return End(std::move(batch));
+  batches_.push_back(std::move(batch));
+}
+
+void MetadataEndpoint::End(std::unique_ptr<Batch> batch) {
+  ReplyTo(*batch->message, batch->header, batch->parts->Whole());
+  held_bytes_ -= batch->message->held_bytes();
+  Peer& peer = *batch->peer;
+  peer.in_batch = false;
+  while (!peer.in_batch && !peer.deferred.empty()) {
+    std::unique_ptr<Message> next = std::move(peer.deferred.front());
+    peer.deferred.pop_front();
+    held_bytes_ -= next->held_bytes();
+    Begin(std::move(next));
+  }
+}
+
+void MetadataEndpoint::ReplyTo(Message& message, const upstream::MetadataHeader& header,
+                               const upstream::MetadataReply& reply) {
+  if ((header.flags & upstream::kFlagNoReply) != 0) return;
+  Reply(std::move(message.envelope), upstream::EncodeMetadataReply(header, reply));
+}
+
+size_t MetadataEndpoint::all_reply_bytes_waiting() {
+  return all_reply_bytes.load(std::memory_order_relaxed);
 }
 
 std::shared_ptr<MetadataEndpoint::Peer> MetadataEndpoint::PeerOf(std::string identity) {
@@ -216,10 +296,14 @@ void MetadataEndpoint::Reply(std::vector<Part> envelope, std::vector<std::byte> 
   const std::span<const std::byte> identity = envelope.front().bytes();
   std::shared_ptr<Peer> peer = PeerOf(std::string(AsText(identity)));
   const size_t size = message.size();
-  if (peer->reply_bytes_waiting.load(std::memory_order_relaxed) + size > kReplyBytesWaitingMax) {
+  const size_t waiting = peer->reply_bytes_waiting.load(std::memory_order_relaxed);
+  if (waiting + size > kReplyBytesWaitingMax) {
     ++counters_.replies_dropped;
     return;
   }
+  // Whoever reads has none waiting, and is answered for longer than who does not.
+  const size_t all_max = kAllReplyBytesWaitingMax + (waiting == 0 ? kReplyBytesForReaders : 0);
+  if (all_reply_bytes_waiting() + size > all_max) return CountDropped();
   for (Part& part : envelope) {
     // Only the identity can fail: its peer is gone or has too many replies waiting. After it,
     // ZeroMQ takes the whole message.
@@ -229,6 +313,7 @@ void MetadataEndpoint::Reply(std::vector<Part> envelope, std::vector<std::byte> 
     }
   }
   peer->reply_bytes_waiting.fetch_add(size, std::memory_order_relaxed);
+  all_reply_bytes.fetch_add(size, std::memory_order_relaxed);
   // ZeroMQ's from zmq_msg_init_data on: it calls Free.
   auto* const outgoing = new Outgoing{std::move(message), std::move(peer)};
   zmq_msg_t last;
@@ -240,6 +325,17 @@ void MetadataEndpoint::Reply(std::vector<Part> envelope, std::vector<std::byte> 
     return;
   }
   ++counters_.answered;
+}
+
+void MetadataEndpoint::CountDropped() {
+  ++counters_.replies_dropped;
+  if (!std::has_single_bit(++dropped_for_all_)) return;
+  LogWarning("clients of " + address_ +
+             " do not read: " + std::to_string(all_reply_bytes_waiting() / kMiB) +
+             " MiB of replies wait for clients of upstream's metadata protocol, the most there can "
+             "be, and " +
+             std::to_string(dropped_for_all_) +
+             " were dropped so far; `ss -tnp` shows whose Recv-Q is full: stop those");
 }
 
 }  // namespace maru::net::compat

@@ -3,13 +3,14 @@
 // answered here; the service sees good requests only and knows nothing of sockets.
 //
 // Nothing here waits for a peer: replies to one that does not read are dropped beyond a limit, and
-// nobody else notices. Connections are counted, and those beyond a limit ended (zmq_peers.h). All
-// calls belong to the loop's thread.
+// nobody else notices. Connections are counted, and those beyond a limit ended (zmq_peers.h). A
+// batch of many keys is answered part by part, with other peers' requests between; later ones of
+// its own peer wait. All calls belong to the loop's thread.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -29,20 +30,28 @@ namespace maru::net::compat {
 class MetadataService {
  public:
   virtual ~MetadataService() = default;
-  // The whole reply message, as EncodeMetadataReply makes it. Texts of the request live for the
-  // call.
-  virtual std::vector<std::byte> Answer(const wire::compat::MetadataHeader& header,
-                                        const wire::compat::MetadataRequest& request) = 0;
+  // One that EncodeMetadataReply takes for the type, or an ErrorReply. Texts of the request live
+  // for the call. A batch comes in parts (batch_in_parts.h).
+  virtual wire::compat::MetadataReply Answer(wire::compat::MetadataType type,
+                                             const wire::compat::MetadataRequest& request) = 0;
 };
 
 class MetadataEndpoint {
  public:
-  // Requests of one peer that wait within ZeroMQ; beyond it the peer's own sends wait. Twice what
-  // upstream's client has in flight.
-  static constexpr int kRequestsWaitingMax = 128;
+  // Requests of one peer that wait within ZeroMQ; beyond it the peer's own sends wait. Each may
+  // have kMetadataMessageBytesMax.
+  static constexpr int kRequestsWaitingMax = 8;
+  // Bytes of batches that are answered in parts, and of requests that wait behind one of their own
+  // peer; beyond it none is received.
+  static constexpr size_t kHeldBytesMax = 64 * kMiB;
   // Replies of one peer that it has not taken yet, and their bytes.
   static constexpr int kRepliesWaitingMax = 16'384;
   static constexpr size_t kReplyBytesWaitingMax = 64 * kMiB;
+  // Of all peers of all endpoints of the process; and what peers that have none waiting get beyond.
+  static constexpr size_t kAllReplyBytesWaitingMax = 128 * kMiB;
+  static constexpr size_t kReplyBytesForReaders = 32 * kMiB;
+  // A peer whose kernel takes nothing for so long while replies wait is disconnected.
+  static constexpr int kDeafPeerMs = 60'000;
   // Requests answered before other descriptors of the loop have their turn.
   static constexpr uint32_t kRequestsPerTurnMax = 64;
   // Frames before the message: identity, delimiter, and those of proxies.
@@ -74,25 +83,31 @@ class MetadataEndpoint {
   // Remembered: those with waiting replies, and some that had.
   size_t peers() const { return peers_.size(); }
   const ZmqPeers& connections() const { return *connections_; }
+  // Of all endpoints of the process.
+  static size_t all_reply_bytes_waiting();
 
  private:
   class Part;
-  struct Peer {
-    // Relaxed on both sides: a quantity that orders nothing. Added to here, taken from in ZeroMQ's
-    // thread when it has sent a reply.
-    std::atomic<size_t> reply_bytes_waiting{0};
-  };
+  struct Message;
+  struct Peer;
+  struct Batch;
   struct Outgoing;
 
-  MetadataEndpoint(EventLoop* loop, MetadataService* service, os::WakeFd more)
-      : loop_(loop), service_(service), more_(std::move(more)) {}
+  MetadataEndpoint(EventLoop* loop, MetadataService* service, os::WakeFd more);
   Status Open(std::string_view address, PeerLimit* limit);
   Status Watch();
   void Drain();
   // False when no message waits.
   bool ReceiveOne();
-  std::vector<std::byte> Answer(std::span<const std::byte> message);
+  // Answers a request, or keeps it as a batch.
+  void Begin(std::unique_ptr<Message> message);
+  // One part of the batch that has waited for longest.
+  void AnswerPart();
+  void End(std::unique_ptr<Batch> batch);
+  void ReplyTo(Message& message, const wire::compat::MetadataHeader& header,
+               const wire::compat::MetadataReply& reply);
   void Reply(std::vector<Part> envelope, std::vector<std::byte> message);
+  void CountDropped();
   std::shared_ptr<Peer> PeerOf(std::string identity);
 
   EventLoop* const loop_;
@@ -107,6 +122,9 @@ class MetadataEndpoint {
   // By identity. A peer without waiting replies is forgotten at the next sweep.
   std::unordered_map<std::string, std::shared_ptr<Peer>> peers_;
   size_t sweep_at_ = 1024;
+  std::deque<std::unique_ptr<Batch>> batches_;  // at most one of each peer
+  size_t held_bytes_ = 0;
+  uint64_t dropped_for_all_ = 0;  // for want of room for all
 };
 
 }  // namespace maru::net::compat

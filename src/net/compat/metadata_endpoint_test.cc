@@ -12,6 +12,7 @@
 
 #include "base/bytes.h"
 #include "base/mutex.h"
+#include "base/test_log.h"
 #include "base/testing.h"
 #include "net/compat/test_loop.h"
 #include "os/test_host.h"
@@ -26,26 +27,36 @@ using wire::compat::Bytes;
 using wire::compat::KeyPayload;
 using wire::compat::Message;
 using wire::compat::MetadataHeader;
+using wire::compat::MetadataReply;
 using wire::compat::MetadataRequest;
+using wire::compat::MetadataType;
 using wire::compat::PayloadOf;
+using wire::compat::Tree;
 
 constexpr uint8_t kExists = 0x12;
 constexpr uint8_t kListAllocations = 0x04;
+constexpr uint8_t kBatchExists = 0x22;
 
 // A key exists if it begins with "yes"; a list of allocations is of about a MiB.
 class TestService : public MetadataService {
  public:
-  Bytes Answer(const MetadataHeader& header, const MetadataRequest& request) override {
+  MetadataReply Answer(MetadataType type, const MetadataRequest& request) override {
     const MutexLock lock(mutex_);
     ++requests_;
-    if (header.type == kListAllocations) {
+    if (type == MetadataType::kListAllocations) {
       ++lists_;
       const wire::compat::Handle handle{1 << 20, 1 << 20, 1 << 20, ~uint64_t{0}};
-      return EncodeMetadataReply(header,
-                                 wire::compat::AllocationsReply{std::vector(20'000, handle)});
+      return wire::compat::AllocationsReply{std::vector(20'000, handle)};
     }
     const auto& keys = std::get<wire::compat::KeysRequest>(request).keys;
-    return EncodeMetadataReply(header, wire::compat::ExistsReply{keys.at(0).starts_with("yes")});
+    if (type == MetadataType::kBatchExists) return AnswerBatch(keys);
+    between_parts_ = between_parts_ || in_batch_;
+    return wire::compat::ExistsReply{keys.at(0).starts_with("yes")};
+  }
+  // Something else was asked between two parts of a batch.
+  bool between_parts() {
+    const MutexLock lock(mutex_);
+    return between_parts_;
   }
   uint64_t requests() {
     const MutexLock lock(mutex_);
@@ -57,7 +68,17 @@ class TestService : public MetadataService {
   }
 
  private:
+  // The last key of a batch is "last".
+  MetadataReply AnswerBatch(const std::vector<std::string_view>& keys) MARU_REQUIRES(mutex_) {
+    in_batch_ = keys.back() != "last";
+    wire::compat::ResultsReply reply;
+    for (const std::string_view key : keys) reply.results.push_back(key.starts_with("yes"));
+    return reply;
+  }
+
   Mutex mutex_;
+  bool in_batch_ MARU_GUARDED_BY(mutex_) = false;
+  bool between_parts_ MARU_GUARDED_BY(mutex_) = false;
   uint64_t requests_ MARU_GUARDED_BY(mutex_) = 0;
   uint64_t lists_ MARU_GUARDED_BY(mutex_) = 0;
 };
@@ -243,6 +264,99 @@ TEST_F(MetadataEndpointTest, DropsRepliesToAPeerThatDoesNotReadAndServesOthers) 
   const MetadataEndpoint::Counters counters = StopAndCount();
   EXPECT_GT(counters.replies_dropped, 0u);
   EXPECT_LT(counters.replies_dropped, kLists - 50) << "within the limit they wait";
+}
+
+// The most keys that a batch may have; every third begins with "yes".
+Bytes LargestBatch(const std::string& padding = "") {
+  Bytes payload;
+  wire::compat::MsgpackWriter out(&payload);
+  out.Map(1);
+  out.Text("keys");
+  out.Array(wire::compat::kBatchItemsMax);
+  for (size_t i = 0; i + 1 < wire::compat::kBatchItemsMax; ++i) {
+    out.Text((i % 3 == 0 ? "yes" : "no") + padding);
+  }
+  out.Text("last");
+  return payload;
+}
+
+TEST_F(MetadataEndpointTest, ALargeBatchKeepsItsPeersOrderAndNobodyElseWaiting) {
+  const auto dealer = Connect(ZMQ_DEALER);
+  const Bytes batch = LargestBatch();
+  constexpr uint32_t kRoundsMax = 1000;
+  uint32_t sent = 0;
+  for (; sent < kRoundsMax && !service_.between_parts(); ++sent) {
+    dealer->Send({{}, Message(kBatchExists, 2 * sent, batch)});
+    dealer->Send({{}, Message(kExists, 2 * sent + 1, KeyPayload("yes"))});
+    ExpectServed();
+  }
+  EXPECT_TRUE(service_.between_parts());
+  for (uint32_t i = 0; i < 2 * sent; ++i) {
+    const Bytes reply = dealer->Receive().back();
+    ASSERT_EQ(SequenceOf(reply), i);
+    const Tree payload = PayloadOf(reply);
+    if (i % 2 == 1) {
+      EXPECT_TRUE(payload.Bool("exists"));
+      continue;
+    }
+    const auto& results = payload.At("results").items;
+    ASSERT_EQ(results.size(), wire::compat::kBatchItemsMax);
+    for (size_t k = 0; k + 1 < results.size(); ++k) {
+      ASSERT_EQ(results[k].item.number, k % 3 == 0 ? 1u : 0u) << k;
+    }
+  }
+}
+
+TEST_F(MetadataEndpointTest, AnswersBatchesThatTogetherAreMoreThanItHolds) {
+  const Bytes message = Message(kBatchExists, 7, LargestBatch(std::string(240, 'k')));
+  ASSERT_GT(10 * message.size(), 2 * MetadataEndpoint::kHeldBytesMax);
+  std::vector<std::unique_ptr<Client>> dealers;
+  for (int i = 0; i < 2; ++i) {
+    dealers.push_back(Connect(ZMQ_DEALER));
+    for (int k = 0; k < 5; ++k) dealers.back()->Send({{}, message});
+  }
+  ExpectServed();
+  for (const auto& dealer : dealers) {
+    for (int k = 0; k < 5; ++k) EXPECT_EQ(SequenceOf(dealer->Receive().back()), 7u);
+  }
+}
+
+// One more endpoint in the same process.
+struct SecondEndpoint {
+  SecondEndpoint() {
+    auto made = MetadataEndpoint::Create(loop.get(), &service, "tcp://127.0.0.1:0", &limit);
+    EXPECT_OK(made);
+    endpoint = std::move(*made);
+    loop.Start();
+  }
+  ~SecondEndpoint() { loop.Stop(); }
+
+  TestService service;
+  PeerLimit limit;
+  TestLoop loop;
+  std::unique_ptr<MetadataEndpoint> endpoint;
+};
+
+TEST_F(MetadataEndpointTest, DeafPeersOfAllEndpointsShareOneRoomAndReadersAreServed) {
+  SecondEndpoint second;
+  const RecordedLog log;
+  constexpr uint32_t kPeers = 4, kLists = 64;  // of a MiB each
+  std::vector<std::unique_ptr<Client>> deaf;
+  for (uint32_t i = 0; i < kPeers; ++i) {
+    const std::string& address = i % 2 == 0 ? endpoint_->address() : second.endpoint->address();
+    deaf.push_back(std::make_unique<Client>(context_, ZMQ_DEALER, address, 1));
+    for (uint32_t k = 0; k < kLists; ++k) deaf[i]->Send({{}, Message(kListAllocations, k, {})});
+  }
+  while (service_.lists() + second.service.lists() < kPeers * kLists) ExpectServed();
+  // Two loops may pass the limit by a reply each.
+  EXPECT_LE(MetadataEndpoint::all_reply_bytes_waiting(),
+            MetadataEndpoint::kAllReplyBytesWaitingMax + MetadataEndpoint::kReplyBytesForReaders +
+                4 * kMiB);
+  EXPECT_FALSE(log.LinesWith("ss -tnp").empty());
+  deaf.clear();
+  while (MetadataEndpoint::all_reply_bytes_waiting() > 0) ExpectServed();
+  second.loop.Stop();
+  EXPECT_GT(StopAndCount().replies_dropped + second.endpoint->counters().replies_dropped, 0u);
 }
 
 TEST_F(MetadataEndpointTest, ServesOthersWhileAPeerIsSilentInMidHandshake) {

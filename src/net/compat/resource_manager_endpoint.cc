@@ -69,14 +69,26 @@ void ResourceManagerEndpoint::SetAccepting(os::Interest interest) {
   accepting_ = interest != os::Interest::kNone;
 }
 
-bool ResourceManagerEndpoint::CloseSilent() {
+uint64_t ResourceManagerEndpoint::LongestSilent() const {
+  std::map<std::string_view, size_t> kept;  // connections of each client
+  const auto stays = [&](uint64_t id, const std::string& client) {
+    if (client.empty()) return false;
+    const RmHolds holds = service_->HoldsOf({id, client});
+    if (holds.endpoints > 0) return true;
+    return holds.regions > 0 && ++kept[client] <= holds.regions;
+  };
   uint64_t silent = 0;
   uint64_t last_read = ~uint64_t{0};
   for (const auto& [id, connection] : connections_) {
-    if (!connection->client_id.empty() || connection->last_read >= last_read) continue;
+    if (stays(id, connection->client_id) || connection->last_read >= last_read) continue;
     silent = id;
     last_read = connection->last_read;
   }
+  return silent;
+}
+
+bool ResourceManagerEndpoint::CloseSilent() {
+  const uint64_t silent = LongestSilent();
   if (silent == 0) return false;
   LogInfo("connection " + std::to_string(silent) + " closed: silent, and its place is needed");
   Close(silent);

@@ -28,12 +28,19 @@ struct RmCaller {
   std::string_view client_id;  // empty until the connection has named one
 };
 
+// What would be lost, at once or after a time, with the last connections of a client.
+struct RmHolds {
+  size_t endpoints = 0;  // of this connection
+  size_t regions = 0;    // of its client
+};
+
 class ResourceManagerService {
  public:
   virtual ~ResourceManagerService() = default;
   // The whole reply, as EncodeRmReply makes it. Texts live for the call.
   virtual std::vector<std::byte> Answer(const RmCaller& caller,
                                         const wire::compat::RmRequest& request) = 0;
+  virtual RmHolds HoldsOf(const RmCaller& caller) const = 0;
   // Told once for each connection that named a client.
   virtual void OnClosed(const RmCaller& caller) = 0;
 };
@@ -41,7 +48,8 @@ class ResourceManagerService {
 class ResourceManagerEndpoint {
  public:
   // When as many are open, a newcomer takes the place of the one that has been silent for longest
-  // among those that have named no client; if all have, it is refused.
+  // among those that may go; if none may, it is refused. One with an endpoint stays, and of a
+  // client as many of the oldest as it has regions: a name alone keeps nobody out.
   static constexpr size_t kConnectionsMax = 1024;
   // Replies that a peer has not taken; with that much it is not read from.
   static constexpr size_t kReplyBytesWaitingMax = 64 * kKiB;
@@ -77,7 +85,9 @@ class ResourceManagerEndpoint {
       : loop_(loop), service_(service), listener_(std::move(listener)) {}
   void Accept();
   void SetAccepting(os::Interest interest);
-  // False when there is none that may go.
+  // The one that may go, or 0.
+  uint64_t LongestSilent() const;
+  // False when there is none.
   bool CloseSilent();
   void OnReady(uint64_t id, const os::ReadyEvent& event);
   // False when the connection is broken.

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -59,7 +60,16 @@ Bytes Alloc(std::string_view client, uint64_t request_id) {
   return Request(1, payload);
 }
 
-// An allocation comes back with its request id as region id; statistics tell one pool.
+Bytes Access(std::string_view client) {
+  Bytes payload(32);
+  Put(payload, static_cast<uint16_t>(client.size()));
+  const auto id = AsBytes(client);
+  payload.insert(payload.end(), id.begin(), id.end());
+  return Request(9, payload);
+}
+
+// An allocation comes back with its request id as region id, and is the client's from then on;
+// anything else is answered with statistics, which tell one pool.
 class TestService : public ResourceManagerService {
  public:
   Bytes Answer(const RmCaller& caller, const wire::compat::RmRequest& request) override {
@@ -67,12 +77,19 @@ class TestService : public ResourceManagerService {
       EXPECT_EQ(caller.client_id, alloc->client_id);
       const MutexLock lock(mutex_);
       ++allocs_;
+      ++regions_[std::string(alloc->client_id)];
       return EncodeRmReply(
           wire::compat::RmAllocReply{.handle = {alloc->request_id, 0, 0, 0}, .path = path_});
     }
     const MutexLock lock(mutex_);
     const std::vector<wire::compat::RmPool> pools(path_.empty() ? 1 : 113, {std::string(40, 'p')});
     return EncodeRmReply(wire::compat::RmStatsReply{pools});
+  }
+  RmHolds HoldsOf(const RmCaller& caller) const override {
+    const MutexLock lock(mutex_);
+    const auto at = regions_.find(caller.client_id);
+    return {.endpoints = caller.client_id.starts_with("server") ? size_t{1} : 0,
+            .regions = at == regions_.end() ? 0 : at->second};
   }
   void OnClosed(const RmCaller& caller) override {
     const MutexLock lock(mutex_);
@@ -92,7 +109,8 @@ class TestService : public ResourceManagerService {
   }
 
  private:
-  Mutex mutex_;
+  mutable Mutex mutex_;
+  std::map<std::string, size_t, std::less<>> regions_ MARU_GUARDED_BY(mutex_);
   uint64_t allocs_ MARU_GUARDED_BY(mutex_) = 0;
   std::string path_ MARU_GUARDED_BY(mutex_);
   std::vector<std::string> closed_ MARU_GUARDED_BY(mutex_);
@@ -256,6 +274,14 @@ TEST_F(ResourceManagerEndpointTest, BindsAConnectionToItsFirstClient) {
   EXPECT_EQ(service_.closed(), std::vector<std::string>{"host:1"});
 }
 
+TEST_F(ResourceManagerEndpointTest, AnIdThatIsRefusedBindsNoConnection) {
+  Peer peer = Connect();
+  EXPECT_EQ(peer.Ask(Alloc(std::string_view("host\0", 5), 1)).message(),
+            "ALLOC: client id has a zero byte");
+  EXPECT_EQ(peer.Ask(Alloc(std::string(257, 'h'), 2)).type, 255);
+  EXPECT_EQ(peer.Ask(Alloc(std::string(256, 'h'), 3)).region_id(), 3u) << "the longest";
+}
+
 TEST_F(ResourceManagerEndpointTest, ServesOthersWhileAPeerIsSilentInAHeader) {
   Peer half = Connect();
   half.Send(std::span<const std::byte>(Stats()).first(5));
@@ -320,6 +346,35 @@ TEST_F(ResourceManagerEndpointTest, ANewcomerTakesThePlaceOfTheLongestSilent) {
   EXPECT_TRUE(silent[1].AtEnd());
   EXPECT_EQ(silent[0].Ask(Stats()).type, 6);
   EXPECT_EQ(named.Ask(Alloc("host:1", 2)).type, 2) << "who has a name stays";
+}
+
+TEST_F(ResourceManagerEndpointTest, ANameAloneKeepsNobodyOut) {
+  if (os::DescriptorLimit::HardMax() < 4096) GTEST_SKIP() << "needs ulimit -Hn 4096";
+  const os::DescriptorLimit enough(4096);
+  // Two regions, so two connections of that client stay, and one with an endpoint.
+  std::vector<Peer> same;
+  for (uint64_t i = 0; i < 4; ++i) {
+    same.push_back(Connect());
+    EXPECT_EQ(same[i].Ask(i < 2 ? Alloc("host:1", i) : Access("host:1")).type, i < 2 ? 2 : 6);
+  }
+  Peer server = Connect();
+  EXPECT_EQ(server.Ask(Access("server:1")).type, 6);
+  std::vector<Peer> named;
+  for (size_t i = 5; i < ResourceManagerEndpoint::kConnectionsMax; ++i) {
+    named.push_back(Connect());
+    EXPECT_EQ(named.back().Ask(Access("made-up:" + std::to_string(i))).type, 6);
+  }
+  std::vector<Peer> newcomers;
+  for (int i = 0; i < 3; ++i) {
+    newcomers.push_back(Connect());
+    EXPECT_EQ(newcomers.back().Ask(Stats()).type, 6);
+  }
+  EXPECT_TRUE(same[2].AtEnd());
+  EXPECT_TRUE(same[3].AtEnd());
+  EXPECT_TRUE(named[0].AtEnd());
+  EXPECT_EQ(same[0].Ask(Stats()).type, 6);
+  EXPECT_EQ(same[1].Ask(Stats()).type, 6);
+  EXPECT_EQ(server.Ask(Stats()).type, 6);
 }
 
 TEST_F(ResourceManagerEndpointTest, WithoutDescriptorsLeftOthersAreServedAndNewPeersWait) {

@@ -32,7 +32,12 @@ class RmReader {
             Number<uint64_t>("auth_token")};
   }
   std::string_view ClientId() {
-    return Text("client id", Number<uint16_t>("client id's length"), kRmClientIdBytesMax);
+    const std::string_view id =
+        Text("client id", Number<uint16_t>("client id's length"), kRmClientIdBytesMax);
+    if (error_.empty() && id.find('\0') != std::string_view::npos) {
+      error_ = "client id has a zero byte";
+    }
+    return id;
   }
   RmStatus ReadStatus() { return static_cast<RmStatus>(Number<uint32_t>("status")); }
   bool AtEnd() const { return bytes_.AtEnd(); }

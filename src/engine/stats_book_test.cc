@@ -1,0 +1,63 @@
+#include "engine/stats_book.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/units.h"
+#include "wire/compat/metadata_codec.h"
+
+namespace maru::engine {
+namespace {
+
+// A name of as many bytes as the protocol lets it have.
+std::string Name(size_t bytes, size_t number) {
+  const std::string digits = std::to_string(number);
+  return std::string(bytes - digits.size(), 'n') + digits;
+}
+
+TEST(StatsBook, WhateverIsReportedWhatItTellsIsBounded) {
+  StatsBook book;
+  uint64_t reported = 0;
+  for (size_t client = 0; client < StatsBook::kClientsMax + 10; ++client) {
+    for (size_t operation = 0; operation < StatsBook::kOperationsMax + 2; ++operation) {
+      for (size_t result = 0; result < StatsBook::kResultsMax + 2; ++result, ++reported) {
+        book.Add({Name(wire::compat::kNameBytesMax, client),
+                  Name(wire::compat::kWordBytesMax, operation),
+                  Name(wire::compat::kWordBytesMax, result), 1, 1});
+      }
+    }
+  }
+  wire::compat::StatsReply reply;
+  reply.clients = book.Show();
+  const size_t bytes = wire::compat::EncodeMetadataReply({0xF0, 0, 1}, reply).size();
+  EXPECT_LT(bytes, 512 * kKiB);
+  EXPECT_EQ(reply.clients[0].client_id, "_all");
+  uint64_t of_all = 0, of_clients = 0;
+  for (const wire::compat::ClientCounters& client : reply.clients) {
+    for (const wire::compat::OperationCounters& operation : client.operations) {
+      (client.client_id == "_all" ? of_all : of_clients) += operation.count;
+    }
+  }
+  EXPECT_EQ(of_all, reported);
+  EXPECT_EQ(of_clients, reported) << "what is beyond a bound is counted as others'";
+}
+
+TEST(StatsBook, ManyClientsWithFewNamesAreToldEach) {
+  StatsBook book;
+  for (size_t client = 0; client < StatsBook::kClientsMax; ++client) {
+    for (const char* const operation : {"store", "retrieve", "exists", "pin"}) {
+      for (const char* const result : {"hit", "miss"}) {
+        book.Add({Name(36, client), operation, result, 1, 1});
+      }
+    }
+  }
+  const auto shown = book.Show();
+  ASSERT_EQ(shown.size(), StatsBook::kClientsMax + 1);
+  for (const wire::compat::ClientCounters& client : shown) {
+    EXPECT_EQ(client.operations.size(), 4u);
+  }
+}
+
+}  // namespace
+}  // namespace maru::engine

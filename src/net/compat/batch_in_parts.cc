@@ -1,0 +1,87 @@
+#include "net/compat/batch_in_parts.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <variant>
+
+#include "base/check.h"
+
+namespace maru::net::compat {
+
+namespace upstream = wire::compat;
+
+namespace {
+
+size_t ItemsOf(const upstream::MetadataRequest& request) {
+  if (const auto* keys = std::get_if<upstream::KeysRequest>(&request)) return keys->keys.size();
+  if (const auto* entries = std::get_if<upstream::RegisterRequest>(&request)) {
+    return entries->entries.size();
+  }
+  if (const auto* report = std::get_if<upstream::ReportStatsRequest>(&request)) {
+    return report->entries.size();
+  }
+  return 1;
+}
+
+template <typename T>
+std::vector<T> Slice(const std::vector<T>& all, size_t from) {
+  const auto begin = all.begin() + static_cast<ptrdiff_t>(from);
+  const size_t count = std::min(BatchInParts::kItemsMax, all.size() - from);
+  return {begin, begin + static_cast<ptrdiff_t>(count)};
+}
+
+void Append(std::vector<bool>& whole, const std::vector<bool>& part) {
+  whole.insert(whole.end(), part.begin(), part.end());
+}
+
+}  // namespace
+
+std::unique_ptr<BatchInParts> BatchInParts::Cut(upstream::MetadataType type,
+                                                upstream::MetadataRequest* request) {
+  const size_t items = ItemsOf(*request);
+  if (items <= kItemsMax) return nullptr;
+  return std::unique_ptr<BatchInParts>(new BatchInParts(type, std::move(*request), items));
+}
+
+upstream::MetadataRequest BatchInParts::Next() const {
+  MARU_CHECK(!done());
+  if (const auto* keys = std::get_if<upstream::KeysRequest>(&request_)) {
+    return upstream::KeysRequest{Slice(keys->keys, done_)};
+  }
+  if (const auto* entries = std::get_if<upstream::RegisterRequest>(&request_)) {
+    return upstream::RegisterRequest{Slice(entries->entries, done_)};
+  }
+  return upstream::ReportStatsRequest{
+      Slice(std::get<upstream::ReportStatsRequest>(request_).entries, done_)};
+}
+
+void BatchInParts::Take(upstream::MetadataReply part) {
+  const bool first = done_ == 0;
+  done_ = std::min(items_, done_ + kItemsMax);
+  if (std::holds_alternative<upstream::ErrorReply>(part)) {
+    reply_ = std::move(part);  // of the whole, whatever was done before
+    done_ = items_;
+  } else if (first) {
+    reply_ = std::move(part);
+  } else if (auto* const found = std::get_if<upstream::BatchLookupReply>(&reply_)) {
+    std::ranges::move(std::get<upstream::BatchLookupReply>(part).entries,
+                      std::back_inserter(found->entries));
+  } else if (auto* const results = std::get_if<upstream::ResultsReply>(&reply_)) {
+    Append(results->results, std::get<upstream::ResultsReply>(part).results);
+  } else if (auto* const news = std::get_if<upstream::BatchRegisterReply>(&reply_)) {
+    Append(news->results, std::get<upstream::BatchRegisterReply>(part).results);
+  }
+  if (type_ == upstream::MetadataType::kBatchPin) EndAtMissing();
+}
+
+void BatchInParts::EndAtMissing() {
+  auto* const pinned = std::get_if<upstream::ResultsReply>(&reply_);
+  if (pinned == nullptr || std::ranges::find(pinned->results, false) == pinned->results.end()) {
+    return;
+  }
+  pinned->results.resize(items_, false);
+  done_ = items_;
+}
+
+}  // namespace maru::net::compat
