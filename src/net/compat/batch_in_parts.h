@@ -28,7 +28,8 @@ class BatchInParts {
   wire::compat::MetadataReply Whole() { return std::move(reply_); }
 
  private:
-  BatchInParts(wire::compat::MetadataType type, wire::compat::MetadataRequest request, size_t items)
+  BatchInParts(wire::compat::MetadataType type, wire::compat::MetadataRequest&& request,
+               size_t items)
       : type_(type), request_(std::move(request)), items_(items) {}
   // No key behind the first missing one is pinned.
   void EndAtMissing();
