@@ -14,6 +14,7 @@
 #include "os/tcp_socket.h"
 #include "os/test_host.h"
 #include "router.h"
+#include "wire/compat/metadata_codec.h"
 
 namespace maru::client {
 namespace {
