@@ -192,7 +192,8 @@ TEST(ErrnoStatus, ExplainsItself) {
             "cannot reserve 8 bytes of /dev/shm/x: No space left on device; "
             "free room there or ask for less");
   EXPECT_CODE(ErrnoStatus(EACCES, "open", "x"), kPermissionDenied);
-  EXPECT_CODE(ErrnoStatus(EBADF, "read", "x"), kInternal);
+  EXPECT_CODE(ErrnoStatus(EBADF, "read", "x"), kFailedPrecondition);
+  EXPECT_CODE(ErrnoStatus(EFAULT, "read", "x"), kInternal);
   EXPECT_EQ(ErrnoStatus(EACCES, "open", "x", "do this").message(),
             "cannot open x: Permission denied; do this");
 }

@@ -127,7 +127,7 @@ TEST_P(OfdLockMappingTest, MappingThroughAnotherDescriptionKeepsNothing) {
 
 TEST_P(OfdLockTest, NeedsADescriptorForWriting) {
   ASSERT_OK_AND_ASSIGN(const File reader, file_->Reopen(Access::kRead));
-  EXPECT_CODE(TryLockByte(reader.fd(), 0), kInternal);
+  EXPECT_CODE(TryLockByte(reader.fd(), 0), kFailedPrecondition);
 }
 
 std::string NameOf(const testing::TestParamInfo<Backing>& backing) {
