@@ -38,6 +38,8 @@ constexpr std::string_view kOperations[] = {
     "batch store",
     "free",
     "free twice",
+    "hold on a page",
+    "let go",
     "free of stored",
     "store twice",
     "batch store refused",
