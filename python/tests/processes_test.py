@@ -38,7 +38,8 @@ def race(socket, barrier, batched, answers):
             else:
                 told += [handler.store(*pair) for pair in zip(keys, handles, strict=True)]
             views = handler.batch_retrieve(keys)
-            told += [bytes(info.view) == bytes_of(key) for key, info in zip(keys, views, strict=True)]
+            pairs = zip(keys, views, strict=True)
+            told += [bytes(info.view) == bytes_of(key) for key, info in pairs]
             barrier.wait()
             for key in keys:
                 handler.delete(key)

@@ -181,7 +181,7 @@ RmReply ResourceManager::Alloc(ConnectionId connection, const compat::RmAllocReq
     again.requested_bytes = request.size_bytes;
     return again;
   }
-  const RmReply reply = AllocNew(&client, request);
+  RmReply reply = AllocNew(&client, request);
   // A refusal changed nothing: the next try may be served.
   if (std::get<compat::RmAllocReply>(reply).status != RmStatus::kOk) return reply;
   return Remember(&client,
@@ -229,7 +229,7 @@ RmReply ResourceManager::Free(ConnectionId connection, const compat::RmFreeReque
   const Answered* const before =
       Repeated(client, RmClients::Kind::kFree, request.request_id, subject, connection);
   if (before != nullptr) return before->reply;
-  const RmReply reply = FreeNew(&client, request);
+  RmReply reply = FreeNew(&client, request);
   if (!std::holds_alternative<compat::RmFreeReply>(reply)) return reply;
   return Remember(&client,
                   {RmClients::Kind::kFree, request.request_id, subject, connection, reply});

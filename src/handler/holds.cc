@@ -36,7 +36,8 @@ Result<std::shared_ptr<MemoryHold>> Handler::Impl::HoldOn(const PageHandle& page
   return hold;
 }
 
-void Handler::Impl::LetGo(std::shared_ptr<MemoryHold> hold) {
+void Handler::Impl::LetGo(std::shared_ptr<MemoryHold> given) {
+  const std::shared_ptr<MemoryHold> hold = std::move(given);  // the last one ends the lease
   // Before any lock: in a forked child another thread's lock would never be released.
   if (phase_.load(std::memory_order_relaxed) != Phase::kOpen) return;
   {

@@ -42,7 +42,7 @@ class Handler::Impl {
 
   // holds.cc
   Result<std::shared_ptr<MemoryHold>> HoldOn(const PageHandle& page);
-  void LetGo(std::shared_ptr<MemoryHold> hold);
+  void LetGo(std::shared_ptr<MemoryHold> given);
 
   // regions.cc
   Result<std::vector<RegionOfPages>> Regions() const;

@@ -75,9 +75,10 @@ void UnixEndpoint::ReadOne(ConnectionId id, Connection& connection) {
   const Result<os::Received> received = connection.socket.TryReceive(buffer_);
   if (!received.ok()) {
     // Strangers' lines are the service's, which tells of all of them together.
-    if (!strangers_.contains(id))
+    if (!strangers_.contains(id)) {
       LogWarning("connection " + std::to_string(id) +
                  " dropped: " + std::string(received.status().message()));
+    }
     return Close(id);
   }
   if (received->outcome == os::IoOutcome::kWouldBlock) return;

@@ -31,7 +31,7 @@ std::atomic<int> look_ups{0};
 // In a forked child none is under way: their threads are the parent's.
 void ForgetLookUps() { look_ups.store(0, std::memory_order_relaxed); }
 // When the program is loaded: a fork while another thread did it would leave it half done.
-const Status forget_at_fork = OnEachFork(nullptr, nullptr, &ForgetLookUps);
+const Status kForgetAtFork = OnEachFork(nullptr, nullptr, &ForgetLookUps);
 
 bool IsV6(const std::string& host) {
   in6_addr address{};
@@ -91,7 +91,7 @@ void LookUpInThread(const internal::LookUp& look_up, const std::string& host,
 
 Result<std::vector<std::string>> LookUpWithin(const internal::LookUp& look_up,
                                               const std::string& host, const Deadline& deadline) {
-  MARU_RETURN_IF_ERROR(forget_at_fork);
+  MARU_RETURN_IF_ERROR(kForgetAtFork);
   if (look_ups.fetch_add(1, std::memory_order_relaxed) >= kLookUpsMax) {
     look_ups.fetch_sub(1, std::memory_order_relaxed);
     return Unavailable("the host name \"" + host + "\" is not looked up while " +

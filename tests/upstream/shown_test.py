@@ -35,8 +35,8 @@ class Stat(Served):
         heads, values = ([re.split("  +", line) for line in shown.splitlines()[1:3]])
         pool = dict(zip(heads, values))
         self.assertEqual((pool["keys"], pool["client-cut"]), ("4", "4 MiB"), shown)
-        self.assertIn("clients of upstream's protocols: 1 regions of 4 MiB, 3 keys of 12 KiB; since "
-                      "its start 3 registered, 0 refused", shown)
+        self.assertIn("clients of upstream's protocols: 1 regions of 4 MiB, 3 keys of 12 KiB; "
+                      "since its start 3 registered, 0 refused", shown)
         summary = self.server.json("stat")["pools"][0]
         self.assertEqual(summary["keys"], 4)
         self.assertEqual(summary["pool_bytes"], sum(summary[f"{part}_bytes"] for part in (
