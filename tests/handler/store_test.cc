@@ -243,6 +243,7 @@ TEST_F(FullPoolTest, OfABatchOfSeveralFramesTheTailIsEvictedFirst) {
     return Road::kWhole;
   };
   StoreAll();
+  one.link.road = nullptr;
   EXPECT_GE(frames, 3u);
   EvictHalf();
   EXPECT_EQ(one->MatchPrefix(Keys()).value(), Present());
