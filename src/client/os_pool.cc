@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "catalogue/page_regions.h"
 #include "layout/geometry.h"
 
 namespace maru::client {
@@ -112,18 +113,13 @@ Status OsPool::AddLeaseBlocks(std::span<const uint64_t> offsets) {
 
 bool OsPool::RegionOf(uint64_t offset_bytes, uint64_t length_bytes, uint64_t* region_offset_bytes,
                       uint64_t* region_length_bytes) const {
-  // Acquire, with the release by which the server raises it before it publishes a region there.
-  const uint64_t high = view_.root().region_slots_high.load(std::memory_order_acquire);
-  for (uint64_t slot = 0; slot < std::min<uint64_t>(high, layout::kRegionSlotsMax); ++slot) {
-    catalogue::PoolView::PageRegion region;
-    if (!view_.Pages(RegionSlot(static_cast<uint32_t>(slot)), &region)) continue;
-    if (offset_bytes < region.offset_bytes) continue;
-    if (offset_bytes + length_bytes > region.offset_bytes + region.length_bytes) continue;
+  return catalogue::FindPageRegion(view_, [&](const auto& region) {
+    if (offset_bytes < region.offset_bytes) return false;
+    if (offset_bytes + length_bytes > region.offset_bytes + region.length_bytes) return false;
     *region_offset_bytes = region.offset_bytes;
     *region_length_bytes = region.length_bytes;
     return true;
-  }
-  return false;
+  });
 }
 
 Result<std::byte*> OsPool::Writable(uint64_t offset_bytes, uint64_t length_bytes) {

@@ -21,14 +21,12 @@ void EndLease(MemoryHold* hold) {
 }  // namespace
 
 Result<std::shared_ptr<MemoryHold>> Handler::Impl::HoldOn(const PageHandle& page) {
-  MARU_ASSIGN_OR_RETURN(const auto current, OpenSession());
+  MARU_RETURN_IF_ERROR(CheckUsable());
+  std::shared_ptr<const Session> current;
   MutexLock state(state_mutex_);
+  current = session();
   Ledger::Entry* const entry = EntryOf(current.get(), page, Holding::kHeld);
-  if (entry == nullptr) {
-    return FailedPrecondition("this life of page " + std::to_string(page.page_index) +
-                              " of region " + std::to_string(page.region_id) +
-                              " is over: it was freed or stored before");
-  }
+  if (entry == nullptr) return LifeIsOver(page);
   std::shared_ptr<MemoryHold>& hold = holds_[KeyOf(page.page)];
   if (hold == nullptr) hold = std::make_shared<MemoryHold>(page.page, page.session, page.mapping);
   ++hold->count;

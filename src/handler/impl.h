@@ -177,7 +177,11 @@ class Handler::Impl {
   void TakeBack(const Handout& handout) MARU_EXCLUDES(call_mutex_, state_mutex_);
   void ReturnToHand(PoolIndex pool, RecordNumber record, Ledger::Entry& entry)
       MARU_REQUIRES(state_mutex_);
-  // The entry of a handle whose life goes on, in that holding; nullptr: over.
+  // What whoever uses a handle again is told.
+  static Status LifeIsOver(const PageHandle& page);
+  // The entry of a handle whose life goes on, in that holding; nullptr: over. REQUIRES: CURRENT was
+  // read under state_mutex_ or call_mutex_, since the ledger is of the session that is current
+  // then: in a later one the same record and number are another page.
   Ledger::Entry* EntryOf(const Session* current, const PageHandle& page, Holding holding)
       MARU_REQUIRES(state_mutex_);
 

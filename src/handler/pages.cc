@@ -7,27 +7,21 @@
 #include "base/check.h"
 #include "base/defect.h"
 #include "base/sequence_point.h"
+#include "catalogue/page_regions.h"
 #include "handler/impl.h"
 
 namespace maru::handler {
 
 namespace {
 
-// The record of a page that is named by its address. The region table is short (one entry for each
-// 64 MiB or more), so it is searched.
+// The record of a page that is named by its address.
 bool RecordAt(const catalogue::PoolView& view, uint32_t region_id, uint32_t page_index,
               RecordNumber* record) {
-  // Acquire, with the release by which the server raises it before it publishes a region there.
-  const uint64_t high = view.root().region_slots_high.load(std::memory_order_acquire);
-  for (uint64_t slot = 0; slot < std::min<uint64_t>(high, layout::kRegionSlotsMax); ++slot) {
-    catalogue::PoolView::PageRegion region;
-    if (!view.Pages(RegionSlot(static_cast<uint32_t>(slot)), &region)) continue;
-    if (region.region_id != region_id) continue;
-    if (page_index >= region.page_count) return false;
+  return catalogue::FindPageRegion(view, [&](const auto& region) {
+    if (region.region_id != region_id || page_index >= region.page_count) return false;
     *record = RecordNumber(region.first_record + page_index);
     return true;
-  }
-  return false;
+  });
 }
 
 }  // namespace
@@ -189,22 +183,26 @@ Ledger::Entry* Handler::Impl::EntryOf(const Session* current, const PageHandle& 
   return entry;
 }
 
+Status Handler::Impl::LifeIsOver(const PageHandle& page) {
+  return FailedPrecondition("this life of page " + std::to_string(page.page_index) + " of region " +
+                            std::to_string(page.region_id) +
+                            " is over: it was freed or stored before");
+}
+
 Status Handler::Impl::Free(const PageHandle& page, IfStored if_stored) {
   MARU_RETURN_IF_ERROR(CheckUsable());
-  Status over = FailedPrecondition("this life of page " + std::to_string(page.page_index) +
-                                   " of region " + std::to_string(page.region_id) +
-                                   " is over: it was freed or stored before");
   wire::FreeRequest request;
   bool surplus = false;
+  std::shared_ptr<const Session> current;
   {
-    const auto current = session();
     MutexLock state(state_mutex_);
+    current = session();
     if (Ledger::Entry* held = EntryOf(current.get(), page, Holding::kHeld); held != nullptr) {
       ReturnToHand(page.page.pool, page.page.record, *held);
       surplus = hand_.size() > HandPagesMax();
     } else {
       const Ledger::Entry* stored = EntryOf(current.get(), page, Holding::kStored);
-      if (stored == nullptr || if_stored == IfStored::kIsOver) return over;
+      if (stored == nullptr || if_stored == IfStored::kIsOver) return LifeIsOver(page);
       request.page = {page.page.pool, page.page.record, stored->generation};
     }
   }
@@ -223,22 +221,22 @@ Status Handler::Impl::Free(const PageHandle& page, IfStored if_stored) {
   const Status answered = CallReady(request, &reply, page.session);
   if (!answered.ok()) {
     // Of another pool's server by now: then the page was the old one's.
-    const auto current = session();
-    return current == nullptr || current->serial == page.session ? answered : over;
+    current = session();
+    return current == nullptr || current->serial == page.session ? answered : LifeIsOver(page);
   }
   const auto* freed = std::get_if<wire::FreeReply>(&reply);
   if (freed == nullptr) return DataLoss("the answer to free is of another kind");
   switch (freed->outcome) {
     case wire::FreeOutcome::kFreed: {
-      const auto current = session();
       MutexLock state(state_mutex_);
+      current = session();
       Ledger::Entry* stored = EntryOf(current.get(), page, Holding::kStored);
       if (stored != nullptr) ledger_.Move(page.page.pool, *stored, Holding::kNone);
       return OkStatus();
     }
     case wire::FreeOutcome::kPinned:
       return FailedPrecondition("the page's key is pinned: unpin it first");
-    case wire::FreeOutcome::kStale: return over;
+    case wire::FreeOutcome::kStale: return LifeIsOver(page);
   }
   return DataLoss("the answer to free is of another kind");
 }

@@ -41,14 +41,13 @@ Result<bool> Handler::Impl::Store(std::string_view key, const PageHandle& page,
   MARU_RETURN_IF_ERROR(CheckUsable());
   const StoreItem item{key, page, length_bytes};
   MARU_RETURN_IF_ERROR(CheckItem(item));
+  std::shared_ptr<const Session> current;
   {
-    const auto current = session();
     MutexLock state(state_mutex_);
+    current = session();
     if (EntryOf(current.get(), page, Holding::kHeld) == nullptr) {
       Add(counts_.stale);
-      return FailedPrecondition("this life of page " + std::to_string(page.page_index) +
-                                " of region " + std::to_string(page.region_id) +
-                                " is over: it was freed or stored before");
+      return LifeIsOver(page);
     }
   }
   MARU_ASSIGN_OR_RETURN(const std::vector<bool> stored, BatchStore({&item, 1}));

@@ -23,6 +23,13 @@ struct HoldsTest : HandlerFixture {
     for (const PageHandle& each : pages) EXPECT_OK(instance->Free(each));
     return met;
   }
+  // The page is free again, but waits, without a lease, until it is let go.
+  void ExpectWaits(Instance& instance, const PageHandle& page, std::shared_ptr<MemoryHold> hold) {
+    EXPECT_FALSE(IsHandedOut(instance, page));
+    EXPECT_EQ(instance.counters().leases, 0u);
+    instance->LetGo(std::move(hold));
+    EXPECT_TRUE(IsHandedOut(instance, page));
+  }
   // Until the server has looked at what is condemned.
   void Sweep() {
     host.With([](engine::TestEngine& engine) {
@@ -48,10 +55,7 @@ TEST_F(HoldsTest, TheLosersPageIsHandedOutWhenItIsLetGo) {
   const PageHandle page = Written(one, "mine");
   auto hold = one->HoldOn(page).value();
   EXPECT_TRUE(one->Store("key", page, 4).value());
-  EXPECT_FALSE(IsHandedOut(one, page));
-  EXPECT_EQ(one.counters().leases, 0u);
-  one->LetGo(std::move(hold));
-  EXPECT_TRUE(IsHandedOut(one, page));
+  ExpectWaits(one, page, std::move(hold));
 }
 
 TEST_F(HoldsTest, AStoredPageCountsAsLeasedByItsWriter) {
@@ -94,10 +98,7 @@ TEST_F(HoldsTest, AfterALostRequestThePageWaits) {
   EXPECT_FALSE(one->Store("key", page, 4).value());
   EXPECT_OK(one->Ping());  // settles
   EXPECT_EQ(one.counters().unknown, 0u);
-  EXPECT_FALSE(IsHandedOut(one, page));
-  EXPECT_EQ(one.counters().leases, 0u);
-  one->LetGo(std::move(hold));
-  EXPECT_TRUE(IsHandedOut(one, page));
+  ExpectWaits(one, page, std::move(hold));
 }
 
 TEST_F(HoldsTest, AfterALostReplyThePageIsLeased) {
