@@ -13,7 +13,6 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "net/compat/batch_in_parts.h"
-#include "os/errno_status.h"
 #include "os/process.h"
 #include "os/tcp_socket.h"
 #include "wire/compat/metadata_codec.h"
@@ -31,27 +30,18 @@ constexpr int kBacklog = 1024;
 // count.
 constinit std::atomic<size_t> all_reply_bytes{0};
 
-Status ZmqStatus(std::string_view action, std::string_view subject) {
-  return os::ErrnoStatus(zmq_errno(), action, subject);
-}
-
-template <typename T>
-Status SetOption(void* socket, int option, T value) {
-  if (zmq_setsockopt(socket, option, &value, sizeof(value)) == 0) return OkStatus();
-  return ZmqStatus("set an option of", "a ZeroMQ socket");
-}
-
 Status SetOptions(void* socket) {
-  MARU_RETURN_IF_ERROR(SetOption<int>(socket, ZMQ_LINGER, 0));
-  MARU_RETURN_IF_ERROR(SetOption<int>(socket, ZMQ_BACKLOG, kBacklog));
+  MARU_RETURN_IF_ERROR(SetZmqOption<int>(socket, ZMQ_LINGER, 0));
+  MARU_RETURN_IF_ERROR(SetZmqOption<int>(socket, ZMQ_BACKLOG, kBacklog));
   MARU_RETURN_IF_ERROR(
-      SetOption<int64_t>(socket, ZMQ_MAXMSGSIZE, upstream::kMetadataMessageBytesMax));
-  MARU_RETURN_IF_ERROR(SetOption<int>(socket, ZMQ_RCVHWM, MetadataEndpoint::kRequestsWaitingMax));
-  MARU_RETURN_IF_ERROR(SetOption<int>(socket, ZMQ_SNDHWM, MetadataEndpoint::kRepliesWaitingMax));
-  MARU_RETURN_IF_ERROR(SetOption<int>(socket, ZMQ_TCP_KEEPALIVE, 1));
-  MARU_RETURN_IF_ERROR(SetOption<int>(socket, ZMQ_TCP_MAXRT, MetadataEndpoint::kDeafPeerMs));
+      SetZmqOption<int64_t>(socket, ZMQ_MAXMSGSIZE, upstream::kMetadataMessageBytesMax));
+  MARU_RETURN_IF_ERROR(
+      SetZmqOption<int>(socket, ZMQ_RCVHWM, MetadataEndpoint::kRequestsWaitingMax));
+  MARU_RETURN_IF_ERROR(SetZmqOption<int>(socket, ZMQ_SNDHWM, MetadataEndpoint::kRepliesWaitingMax));
+  MARU_RETURN_IF_ERROR(SetZmqOption<int>(socket, ZMQ_TCP_KEEPALIVE, 1));
+  MARU_RETURN_IF_ERROR(SetZmqOption<int>(socket, ZMQ_TCP_MAXRT, MetadataEndpoint::kDeafPeerMs));
   // A reply that cannot be sent is an error here instead of silence, so that it is counted.
-  return SetOption<int>(socket, ZMQ_ROUTER_MANDATORY, 1);
+  return SetZmqOption<int>(socket, ZMQ_ROUTER_MANDATORY, 1);
 }
 
 }  // namespace
@@ -114,19 +104,19 @@ Result<std::unique_ptr<MetadataEndpoint>> MetadataEndpoint::Create(EventLoop* lo
                                                                    MetadataService* service,
                                                                    std::string_view address,
                                                                    PeerLimit* limit) {
-  MARU_ASSIGN_OR_RETURN(os::WakeFd more, os::WakeFd::Create());
-  std::unique_ptr<MetadataEndpoint> endpoint(new MetadataEndpoint(loop, service, std::move(more)));
+  std::unique_ptr<MetadataEndpoint> endpoint(new MetadataEndpoint(loop, service));
   MARU_RETURN_IF_ERROR(endpoint->Open(address, limit));
-  MARU_RETURN_IF_ERROR(endpoint->Watch());
+  MetadataEndpoint* const self = endpoint.get();
+  MARU_ASSIGN_OR_RETURN(self->watch_,
+                        ZmqWatch::Create(loop, self->socket_, [self] { self->Drain(); }));
   return endpoint;
 }
 
-MetadataEndpoint::MetadataEndpoint(EventLoop* loop, MetadataService* service, os::WakeFd more)
-    : loop_(loop), service_(service), more_(std::move(more)) {}
+MetadataEndpoint::MetadataEndpoint(EventLoop* loop, MetadataService* service)
+    : loop_(loop), service_(service) {}
 
 MetadataEndpoint::~MetadataEndpoint() {
-  if (fd_ >= 0) loop_->Unwatch(fd_);
-  loop_->Unwatch(more_.fd());
+  watch_.reset();
   // Its thread may wait for room for an event.
   if (context_ != nullptr) zmq_ctx_shutdown(context_);
   connections_.reset();
@@ -150,7 +140,7 @@ Status MetadataEndpoint::Open(std::string_view address, PeerLimit* limit) {
   MARU_ASSIGN_OR_RETURN(connections_, ZmqPeers::Create(loop_, limit, context_, socket_));
   // Not for IPv4: its addresses would be told in the form of IPv6.
   if (tcp.host().find(':') != std::string::npos) {
-    MARU_RETURN_IF_ERROR(SetOption<int>(socket_, ZMQ_IPV6, 1));
+    MARU_RETURN_IF_ERROR(SetZmqOption<int>(socket_, ZMQ_IPV6, 1));
   }
   std::string name = std::string(kScheme) + tcp.ToString();
   if (tcp.port() == 0) name.back() = '*';  // ZeroMQ's word for any free port
@@ -167,30 +157,13 @@ Status MetadataEndpoint::Open(std::string_view address, PeerLimit* limit) {
   return OkStatus();
 }
 
-Status MetadataEndpoint::Watch() {
-  int fd = -1;
-  size_t size = sizeof(fd);
-  if (zmq_getsockopt(socket_, ZMQ_FD, &fd, &size) != 0) {
-    return ZmqStatus("read the descriptor of", address_);
-  }
-  MARU_RETURN_IF_ERROR(
-      loop_->Watch(fd, os::Interest::kRead, [this](const os::ReadyEvent&) { Drain(); }));
-  fd_ = fd;
-  return loop_->Watch(more_.fd(), os::Interest::kRead, [this](const os::ReadyEvent&) {
-    more_.Drain();
-    Drain();
-  });
-}
-
-// ZeroMQ's descriptor tells that something changed, once, and any call on the socket may take that
-// in. So messages are received until there is none, or the next turn is asked for.
 void MetadataEndpoint::Drain() {
   bool more = true;
   for (uint32_t i = 0; more && i < kRequestsPerTurnMax && held_bytes_ < kHeldBytesMax; ++i) {
     more = ReceiveOne();
   }
   if (!batches_.empty()) AnswerPart();
-  if (more || !batches_.empty()) more_.Notify();
+  if (more || !batches_.empty()) watch_->Again();
 }
 
 bool MetadataEndpoint::ReceiveOne() {

@@ -21,8 +21,8 @@
 #include "base/units.h"
 #include "maru/result.h"
 #include "net/compat/zmq_peers.h"
+#include "net/compat/zmq_socket.h"
 #include "net/event_loop.h"
-#include "os/event.h"
 #include "wire/compat/metadata.h"
 
 namespace maru::net::compat {
@@ -93,9 +93,8 @@ class MetadataEndpoint {
   struct Batch;
   struct Outgoing;
 
-  MetadataEndpoint(EventLoop* loop, MetadataService* service, os::WakeFd more);
+  MetadataEndpoint(EventLoop* loop, MetadataService* service);
   Status Open(std::string_view address, PeerLimit* limit);
-  Status Watch();
   void Drain();
   // False when no message waits.
   bool ReceiveOne();
@@ -114,8 +113,7 @@ class MetadataEndpoint {
   MetadataService* const service_;
   void* context_ = nullptr;  // of ZeroMQ, as the socket
   void* socket_ = nullptr;
-  int fd_ = -1;      // ZeroMQ's own
-  os::WakeFd more_;  // told when a turn ended with messages left
+  std::unique_ptr<ZmqWatch> watch_;
   std::string address_;
   std::unique_ptr<ZmqPeers> connections_;
   Counters counters_;

@@ -3,12 +3,12 @@
 #include <zmq.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <string>
 #include <utility>
 
 #include "base/log.h"
-#include "os/errno_status.h"
 
 namespace maru::net::compat {
 
@@ -20,12 +20,6 @@ constexpr const char* kMonitorName = "inproc://peers";
 // The first frame of a monitor's event, as ZeroMQ documents it: 16 bits and 32, in host order.
 constexpr size_t kEventBytes = 6;
 
-Status ZmqStatus(std::string_view action, std::string_view subject) {
-  return os::ErrnoStatus(zmq_errno(), action, subject);
-}
-
-constexpr bool IsPowerOfTwo(uint64_t number) { return (number & (number - 1)) == 0; }
-
 }  // namespace
 
 PeerLimit PeerLimit::For(uint64_t descriptors) {
@@ -34,41 +28,28 @@ PeerLimit PeerLimit::For(uint64_t descriptors) {
 
 Result<std::unique_ptr<ZmqPeers>> ZmqPeers::Create(EventLoop* loop, PeerLimit* limit, void* context,
                                                    void* socket) {
-  MARU_ASSIGN_OR_RETURN(os::WakeFd more, os::WakeFd::Create());
   MARU_ASSIGN_OR_RETURN(auto foreign, os::ForeignConnections::Create());
-  std::unique_ptr<ZmqPeers> peers(new ZmqPeers(loop, limit, std::move(more), std::move(foreign)));
-  MARU_RETURN_IF_ERROR(peers->Listen(context, socket));
+  std::unique_ptr<ZmqPeers> peers(new ZmqPeers(limit, std::move(foreign)));
+  MARU_RETURN_IF_ERROR(peers->Listen(loop, context, socket));
   return peers;
 }
 
-Status ZmqPeers::Listen(void* context, void* socket) {
+Status ZmqPeers::Listen(EventLoop* loop, void* context, void* socket) {
   constexpr int kEvents = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED;
   if (zmq_socket_monitor(socket, kMonitorName, kEvents) != 0) {
     return ZmqStatus("watch", "a ZeroMQ socket");
   }
   monitor_ = zmq_socket(context, ZMQ_PAIR);
   if (monitor_ == nullptr) return ZmqStatus("make", "a ZeroMQ socket");
-  const int waiting_max = kEventsWaitingMax, linger = 0;
-  int fd = -1;
-  size_t size = sizeof(fd);
-  if (zmq_setsockopt(monitor_, ZMQ_RCVHWM, &waiting_max, sizeof(waiting_max)) != 0 ||
-      zmq_setsockopt(monitor_, ZMQ_LINGER, &linger, sizeof(linger)) != 0 ||
-      zmq_connect(monitor_, kMonitorName) != 0 ||
-      zmq_getsockopt(monitor_, ZMQ_FD, &fd, &size) != 0) {
-    return ZmqStatus("watch", "a ZeroMQ socket");
-  }
-  MARU_RETURN_IF_ERROR(
-      loop_->Watch(fd, os::Interest::kRead, [this](const os::ReadyEvent&) { Drain(); }));
-  fd_ = fd;
-  return loop_->Watch(more_.fd(), os::Interest::kRead, [this](const os::ReadyEvent&) {
-    more_.Drain();
-    Drain();
-  });
+  MARU_RETURN_IF_ERROR(SetZmqOption<int>(monitor_, ZMQ_RCVHWM, kEventsWaitingMax));
+  MARU_RETURN_IF_ERROR(SetZmqOption<int>(monitor_, ZMQ_LINGER, 0));
+  if (zmq_connect(monitor_, kMonitorName) != 0) return ZmqStatus("watch", "a ZeroMQ socket");
+  MARU_ASSIGN_OR_RETURN(watch_, ZmqWatch::Create(loop, monitor_, [this] { Drain(); }));
+  return OkStatus();
 }
 
 ZmqPeers::~ZmqPeers() {
-  if (fd_ >= 0) loop_->Unwatch(fd_);
-  loop_->Unwatch(more_.fd());
+  watch_.reset();
   if (monitor_ != nullptr) zmq_close(monitor_);
   while (!peers_.empty()) Closed(peers_.begin()->first);
 }
@@ -77,7 +58,7 @@ void ZmqPeers::Drain() {
   for (uint32_t i = 0; i < kEventsPerTurnMax; ++i) {
     if (!TakeOne()) return;
   }
-  more_.Notify();
+  watch_->Again();
 }
 
 bool ZmqPeers::TakeOne() {
@@ -134,7 +115,7 @@ void ZmqPeers::EndOldestSilent() {
   const PeerLimit::Silent oldest = limit_->silent.begin()->second;  // the newcomer at least
   foreign_.ShutDown(oldest.fd, oldest.at->port_);
   oldest.at->Closed(oldest.fd);
-  if (IsPowerOfTwo(++limit_->ended)) {
+  if (std::has_single_bit(++limit_->ended)) {
     LogWarning("connections of clients of upstream's metadata protocol: " +
                std::to_string(limit_->peers_max) + " are open, the most there can be; " +
                std::to_string(limit_->ended) + " that had asked nothing were ended so far");

@@ -13,8 +13,8 @@
 #include <unordered_map>
 
 #include "maru/result.h"
+#include "net/compat/zmq_socket.h"
 #include "net/event_loop.h"
-#include "os/event.h"
 #include "os/tcp_socket.h"
 
 namespace maru::net::compat {
@@ -63,9 +63,9 @@ class ZmqPeers {
   size_t open() const { return peers_.size(); }
 
  private:
-  ZmqPeers(EventLoop* loop, PeerLimit* limit, os::WakeFd more, os::ForeignConnections foreign)
-      : loop_(loop), limit_(limit), more_(std::move(more)), foreign_(std::move(foreign)) {}
-  Status Listen(void* context, void* socket);
+  ZmqPeers(PeerLimit* limit, os::ForeignConnections foreign)
+      : limit_(limit), foreign_(std::move(foreign)) {}
+  Status Listen(EventLoop* loop, void* context, void* socket);
   void Drain();
   // False when no event waits.
   bool TakeOne();
@@ -74,12 +74,10 @@ class ZmqPeers {
   // The oldest at any of the endpoints that share the limit.
   void EndOldestSilent();
 
-  EventLoop* const loop_;
   PeerLimit* const limit_;
-  os::WakeFd more_;  // told when a turn ended with events left
   const os::ForeignConnections foreign_;
   void* monitor_ = nullptr;  // a socket of ZeroMQ's
-  int fd_ = -1;              // of it
+  std::unique_ptr<ZmqWatch> watch_;
   uint16_t port_ = 0;
   std::unordered_map<int, uint64_t> peers_;  // by descriptor: its number in limit_->silent, or 0
 };
