@@ -86,6 +86,11 @@ nb::object InfoOf(handler::View view) {
   return nb::cast(MemoryInfo(std::move(view)));
 }
 
+// None is no handle, though it casts to a pointer.
+bool HandleOf(nb::handle object, const AllocHandle** handle) {
+  return !object.is_none() && nb::try_cast(object, *handle);
+}
+
 // A checksum takes as long as a copy.
 template <typename Call>
 auto Looking(bool verify, const Call& call) {
@@ -241,7 +246,7 @@ nb::list NativeHandler::BatchStore(nb::handle keys, nb::handle handles) {
   filled.reserve(texts.size());
   for (size_t i = 0; i < texts.size(); ++i) {
     const AllocHandle* handle = nullptr;
-    if (!nb::try_cast(given[i], handle)) {
+    if (!HandleOf(given[i], &handle)) {
       filled.push_back(Filled(given[i]));
       handle = &filled.back();
     }
@@ -264,7 +269,7 @@ nb::list NativeHandler::BatchStore(nb::handle keys, nb::handle handles) {
   }
   for (nb::handle object : given) {
     const AllocHandle* handle = nullptr;
-    if (nb::try_cast(object, handle)) handle->Drop();
+    if (HandleOf(object, &handle)) handle->Drop();
   }
   return ListOf(ValueOrRaise(stored));
 }

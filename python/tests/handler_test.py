@@ -157,6 +157,12 @@ def test_batches_have_one_answer_for_each_key(handler):
     for call in (handler.batch_exists, handler.batch_retrieve, handler.batch_pin):
         assert call([]) == []
     assert handler.batch_store([], []) == []
+    for nothing in (None, 7, "text"):
+        with pytest.raises(TypeError):
+            handler.batch_store(["a"], [nothing])
+    for call in (handler.alloc, handler.free, handler.batch_exists):
+        with pytest.raises(TypeError):
+            call(None)
     with pytest.raises(ValueError, match="2 keys and 1 handles"):
         handler.batch_store(["a", "b"], [b"1"])
     for call in (handler.batch_exists, handler.batch_retrieve, handler.match_prefix):
