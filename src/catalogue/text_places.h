@@ -30,8 +30,8 @@ class TextPlaces {
     // Relaxed here and below: a hint that orders nothing.
     return Place(record).load(std::memory_order_relaxed) + Within(record, text_bytes);
   }
-  // The text was found at that offset. chance: a number that differs from
-  // key to key; one key of kLearnOneOf teaches.
+  // The text was found at that offset. chance: a number that differs from key to key; one key of
+  // kLearnOneOf teaches.
   void Learn(RecordNumber record, uint64_t text_bytes, uint64_t offset_bytes, uint64_t chance) {
     if (Guess(record, text_bytes) == offset_bytes || chance % kLearnOneOf != 0) return;
     Place(record).store(offset_bytes - Within(record, text_bytes), std::memory_order_relaxed);

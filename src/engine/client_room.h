@@ -20,7 +20,7 @@ namespace maru::engine {
 
 class ClientRoom {
  public:
-  // Of one request: pages that are looked at, and keys that are retired; about 10 and 50 ms.
+  // Of one request: pages that are looked at, and keys that are retired.
   static constexpr uint64_t kLooksMax = 1024 * 1024;
   static constexpr uint64_t kKeysMax = 64 * 1024;
   static constexpr size_t kKeysPerBatch = 1024;

@@ -106,7 +106,11 @@ void Lending::EndAll(const RegionLeases::Key& key, Why why) {
   // A copy: each end takes one out.
   const std::vector<RegionId> regions(held->begin(), held->end());
   for (const RegionId id : regions) {
-    why == Why::kGivenBack ? GiveBack(Find(id.value())) : End(Find(id.value()));
+    if (why == Why::kGivenBack) {
+      GiveBack(Find(id.value()));
+    } else {
+      End(Find(id.value()));
+    }
   }
 }
 

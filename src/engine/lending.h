@@ -49,9 +49,8 @@ class Lending {
   // Nobody was served for so long: that time counts against no lease.
   void NotServed(uint64_t pause_ns) { core_->region_leases.Delay(pause_ns); }
 
-  // At the start of a server: the time of each lease starts anew, with what was
-  // left of one that is longer. A lease that had lapsed stays so
-  // as far as a region tells of it.
+  // At the start of a server: the time of each lease starts anew, with what was left of one that is
+  // longer. A lease that had lapsed stays so as far as a region tells of it.
   void TakeOver();
 
  private:

@@ -12,8 +12,6 @@ using wire::compat::RmStatus;
 
 namespace {
 
-constexpr uint64_t kNsPerMs = 1'000'000;
-
 RmOpenReply Refused(RmStatus status, std::string why) {
   return {.status = status, .address = {}, .message = std::move(why)};
 }
@@ -61,7 +59,7 @@ RmOpenReply LentEndpoints::Open(const net::compat::RmCaller& caller,
   endpoint.server->set_rm_address(rm_address_);
   endpoint.server->set_pool_paths({request.paths.begin(), request.paths.end()});
   if (request.lease_ms.has_value()) {
-    endpoint.server->set_lease_ns(*request.lease_ms * kNsPerMs);
+    endpoint.server->set_lease_ns(*request.lease_ms * kNanosPerMilli);
   }
   wire::compat::LocalRoad road = local_road_;
   road.name_space = endpoint.socket->address();
