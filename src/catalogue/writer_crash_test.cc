@@ -31,7 +31,7 @@ bool GrowthOnly(std::string_view name) {
 }
 
 // At every moment a reader finds what a state word calls LIVE. `step`: one record in so many.
-void ExpectLiveKeysFound(TestPool& pool, uint32_t step) {
+void ExpectLiveKeysFound(TestPool& pool, const Reader& reader, uint32_t step) {
   const uint64_t high = pool.root().record_high.load();
   for (uint32_t number = 1; number < high; number += step) {
     const layout::PageRecord& page = pool.Record(RecordNumber(number));
@@ -40,7 +40,7 @@ void ExpectLiveKeysFound(TestPool& pool, uint32_t step) {
     const std::string text(pool.At<char>(page.text_offset.load()), sizes.text_bytes());
     const Namespace none;
     Found found;
-    ASSERT_EQ(Reader(pool.view()).Find(MakeKeyRef(none, text), &found), FindVerdict::kLive) << text;
+    ASSERT_EQ(reader.Find(MakeKeyRef(none, text), &found), FindVerdict::kLive) << text;
     ASSERT_EQ(found.record, RecordNumber(number));
   }
 }
@@ -227,11 +227,12 @@ TEST(WriterCrash, AtEveryPointOfEveryTransitionNothingIsLost) {
   std::map<std::string, int> passings;
   {
     Story story(kPoolBytes);
+    const Reader reader(story.test().pool().view());
     const ScopedHook hook([&](std::string_view name) {
       if (!name.starts_with("writer:")) return;  // the reader's own points
       ++passings[std::string(name)];
       SCOPED_TRACE(name);
-      ExpectLiveKeysFound(story.test().pool(), 1);
+      ExpectLiveKeysFound(story.test().pool(), reader, 1);
     });
     EveryTransition(story);
     ASSERT_FALSE(testing::Test::HasFailure());
@@ -319,11 +320,11 @@ class GrowthStory {
   void CheckRestart() {
     ASSERT_TRUE(test_.TryOpen().ok());
     Found found;
+    const Reader reader(test_->view());
     // A part of them: that none is lost tell the count and the audit.
     for (uint32_t i = 0; i < stored_; i += 7) {
       const std::string text = NumberedKey(i);
-      ASSERT_EQ(Reader(test_->view()).Find(MakeKeyRef(none_, text), &found), FindVerdict::kLive)
-          << i;
+      ASSERT_EQ(reader.Find(MakeKeyRef(none_, text), &found), FindVerdict::kLive) << i;
       ASSERT_EQ(found.record, Record(i));
     }
     ASSERT_GE(test_.summary().live, stored_);
@@ -355,12 +356,13 @@ TEST(WriterCrash, WhileTheIndexGrowsNothingIsLost) {
   std::map<std::string, int> passings;
   story.Restart();
   {
+    const Reader reader(story.pool().view());
     const ScopedHook hook([&](std::string_view name) {
       if (!name.starts_with("writer:") || testing::Test::HasFailure()) return;
       ++passings[std::string(name)];
       SCOPED_TRACE(name);
       // Prime to all strides: keys from everywhere in the table, each of which moves once.
-      ExpectLiveKeysFound(story.pool(), 49'999);
+      ExpectLiveKeysFound(story.pool(), reader, 49'999);
     });
     story.Grow();
     ASSERT_FALSE(testing::Test::HasFailure());

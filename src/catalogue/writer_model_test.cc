@@ -157,7 +157,7 @@ class WriterModel {
     Writer::Hit hit;
     Found found;
     const bool present = test_->Lookup(key, &hit);
-    const FindVerdict verdict = Reader(test_->view()).Find(key, &found);
+    const FindVerdict verdict = reader_.Find(key, &found);
     const auto expected = keys_.find(text);
     ASSERT_EQ(present, expected != keys_.end()) << text;
     if (!present) {
@@ -271,6 +271,8 @@ class WriterModel {
 
   Random random_;
   TestWriter test_;
+  // Of the pool, whoever writes to it.
+  const Reader reader_{test_.pool().view()};
   std::vector<ModelRecord> records_;
   std::vector<ModelRegion> regions_;
   std::map<std::string, uint32_t> keys_;
@@ -340,9 +342,10 @@ TEST(WriterModel, AgreesWhileTheIndexGrows) {
   }
   EXPECT_TRUE(grew);
   Found found;
+  const Reader reader(test->view());
   for (uint32_t i = 0; i < kFill; ++i) {
     const std::string text = NumberedKey(i);
-    ASSERT_EQ(Reader(test->view()).Find(MakeKeyRef(other, text), &found), FindVerdict::kLive) << i;
+    ASSERT_EQ(reader.Find(MakeKeyRef(other, text), &found), FindVerdict::kLive) << i;
     ASSERT_EQ(found.record.value(), fill.value() + i);
   }
   ASSERT_EQ(test.Audit(), "");
