@@ -158,11 +158,13 @@ Status MetadataEndpoint::Open(std::string_view address, PeerLimit* limit) {
 }
 
 void MetadataEndpoint::Drain() {
+  // Receiving comes last: sending takes in the socket's notification, and only a receive that finds
+  // nothing tells that there is none to wait for.
+  if (!batches_.empty()) AnswerPart();
   bool more = true;
   for (uint32_t i = 0; more && i < kRequestsPerTurnMax && held_bytes_ < kHeldBytesMax; ++i) {
     more = ReceiveOne();
   }
-  if (!batches_.empty()) AnswerPart();
   if (more || !batches_.empty()) watch_->Again();
 }
 

@@ -7,6 +7,8 @@
 #include <zmq.h>
 
 #include <array>
+#include <functional>
+#include <semaphore>
 #include <string>
 #include <vector>
 
@@ -40,7 +42,18 @@ constexpr uint8_t kBatchExists = 0x22;
 // A key exists if it begins with "yes"; a list of allocations is of about a MiB.
 class TestService : public MetadataService {
  public:
+  // Called in the loop's thread before each answer.
+  void OnAnswer(std::function<void(const MetadataRequest&)> call) {
+    const MutexLock lock(mutex_);
+    on_answer_ = std::move(call);
+  }
   MetadataReply Answer(MetadataType type, const MetadataRequest& request) override {
+    std::function<void(const MetadataRequest&)> on_answer;
+    {
+      const MutexLock lock(mutex_);
+      on_answer = on_answer_;
+    }
+    if (on_answer) on_answer(request);
     const MutexLock lock(mutex_);
     ++requests_;
     if (type == MetadataType::kListAllocations) {
@@ -77,6 +90,7 @@ class TestService : public MetadataService {
   }
 
   Mutex mutex_;
+  std::function<void(const MetadataRequest&)> on_answer_ MARU_GUARDED_BY(mutex_);
   bool in_batch_ MARU_GUARDED_BY(mutex_) = false;
   bool between_parts_ MARU_GUARDED_BY(mutex_) = false;
   uint64_t requests_ MARU_GUARDED_BY(mutex_) = 0;
@@ -336,6 +350,32 @@ struct SecondEndpoint {
   TestLoop loop;
   std::unique_ptr<MetadataEndpoint> endpoint;
 };
+
+// Nobody else wakes the loop: what comes while the end of a batch is answered must be seen.
+TEST_F(MetadataEndpointTest, AnswersOnePipelinedClientAloneWithLargeBatchesAmongSmall) {
+  constexpr uint32_t kRounds = 10;
+  // Elsewhere, in the time of which a message comes here and ZeroMQ looks for it while it sends.
+  constexpr int kRoundTrips = 100;
+  SecondEndpoint elsewhere;
+  Client other(context_, ZMQ_REQ, elsewhere.endpoint->address());
+  const auto dealer = Connect(ZMQ_DEALER);
+  std::binary_semaphore at_last_part(0), go_on(0);
+  service_.OnAnswer([&](const MetadataRequest& request) {
+    if (std::get<wire::compat::KeysRequest>(request).keys.back() != "last") return;
+    at_last_part.release();
+    go_on.acquire();
+  });
+  const Bytes batch = LargestBatch(), small = KeyPayload("yes");
+  for (uint32_t i = 0; i < kRounds; ++i) {
+    dealer->Send({{}, Message(kBatchExists, 3 * i, batch)});
+    dealer->Send({{}, Message(kExists, 3 * i + 1, small)});
+    at_last_part.acquire();
+    dealer->Send({{}, Message(kExists, 3 * i + 2, small)});
+    for (int k = 0; k < kRoundTrips; ++k) other.Ask(Message(kExists, 1, small));
+    go_on.release();
+    for (uint32_t k = 0; k < 3; ++k) EXPECT_EQ(SequenceOf(dealer->Receive().back()), 3 * i + k);
+  }
+}
 
 TEST_F(MetadataEndpointTest, DeafPeersOfAllEndpointsShareOneRoomAndReadersAreServed) {
   SecondEndpoint second;

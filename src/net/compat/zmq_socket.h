@@ -24,8 +24,8 @@ Status SetZmqOption(void* socket, int option, T value) {
 }
 
 // A socket's turns in an event loop. Its descriptor tells that something changed, once, and any
-// call on the socket may take that in: so whoever drains it goes on until nothing is left, or asks
-// for another turn.
+// call on the socket may take that in, sending too: so whoever drains it receives until nothing is
+// left, as the last call of the turn, or asks for another turn.
 class ZmqWatch {
  public:
   // REQUIRES: loop and socket outlive this.
