@@ -3,7 +3,8 @@
 JOBS ?= $(shell nproc)
 CTEST_FLAGS ?=
 
-.PHONY: help setup build configure everything demo test fast bench lint lint-all fmt clean test-debian13 nightly
+.PHONY: help setup build configure everything demo test fast wheel bench lint lint-all fmt clean \
+  test-integrations test-wheel test-debian13 nightly
 
 help:  ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | \
@@ -37,6 +38,17 @@ fast: setup  ## Unit tests in debug mode, the quickest check while editing
 	cmake --build --preset dev -j $(JOBS)
 	ctest --preset fast -j $(JOBS) $(CTEST_FLAGS)
 
+wheel: setup  ## The Python packages and the commands; leaves dist/maru-*.whl
+	scripts/wheel
+
+test-integrations: everything  ## LMCache itself on it (its environment takes 2 GB)
+	@scripts/python-env lmcache
+	PYTHONPATH=$(CURDIR)/build/release/python/packages:$(CURDIR)/tests \
+	  MARU_PROGRAM=$(CURDIR)/build/maru \
+	  PYTHONDONTWRITEBYTECODE=1 build/venv-lmcache/bin/python -m pytest -q -p no:cacheprovider \
+	  -o addopts= python/tests/integrations python/tests/tensors_test.py \
+	  python/tests/examples_test.py $(PYTEST_FLAGS)
+
 bench: everything  ## Every operation beside the machine's limits, and the layers alone
 	build/maru bench
 	build/release/bench/catalogue_bench --keys=1000000
@@ -60,6 +72,9 @@ fmt:  ## Format all C++ files in place
 
 clean:  ## Remove everything that was built
 	rm -rf --one-file-system build dist
+
+test-wheel: wheel  ## The wheel in a bare Debian 12 (root)
+	scripts/test-wheel
 
 test-debian13:  ## `make test` and `make demo` of this commit in a fresh Debian 13 (root)
 	scripts/debian13

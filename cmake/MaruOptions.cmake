@@ -3,6 +3,7 @@ option(MARU_WERROR "Treat warnings as errors" OFF)
 option(MARU_BUILD_TESTS "Build the unit tests" ON)
 option(MARU_SEQUENCE_POINTS "Compile sequence points into all libraries" OFF)
 option(MARU_PYTHON "Build the native module of the Python packages" OFF)
+option(MARU_PORTABLE "Programs that need glibc and nothing else, for the wheel" OFF)
 option(MARU_FUZZ "Build fuzz targets with libFuzzer instead of corpus replays" OFF)
 set(MARU_SANITIZE "" CACHE STRING "Sanitizers for all targets, as in -fsanitize=")
 
@@ -27,8 +28,12 @@ endif()
 
 find_package(Threads REQUIRED)
 find_path(MARU_XXHASH_INCLUDE xxhash.h REQUIRED)
-find_library(MARU_zmq_LIBRARY zmq REQUIRED)
-find_library(MARU_sodium_LIBRARY sodium REQUIRED)
+if(MARU_PORTABLE)
+  include(MaruPortable)
+else()
+  find_library(MARU_zmq_LIBRARY zmq REQUIRED)
+  find_library(MARU_sodium_LIBRARY sodium REQUIRED)
+endif()
 
 # maru_flags carries the flags; every target of ours links it privately.
 add_library(maru_flags INTERFACE)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
 from maru import _maru
 from maru_common.config import MaruConfig
+from maru_common.logs import setup_package_logging
 
 __all__ = ["MaruHandler"]
 
-logger = logging.getLogger("maru_handler")
+logger = setup_package_logging("maru_handler")
 
 RegionAdded = Callable[[int, int], None]
 

@@ -1,7 +1,5 @@
 #include "native/handler.h"
 
-#include <nanobind/stl/string.h>
-
 #include <cstring>
 #include <string>
 #include <utility>
@@ -11,7 +9,6 @@
 #include "client/client_impl.h"
 #include "native/errors.h"
 #include "native/log.h"
-#include "native/view.h"
 #include "native/waits.h"
 
 namespace maru::python {
@@ -81,11 +78,6 @@ nb::list ListOf(const std::vector<bool>& answers) {
   return list;
 }
 
-nb::object InfoOf(handler::View view) {
-  if (!view) return nb::none();
-  return nb::cast(MemoryInfo(std::move(view)));
-}
-
 // None is no handle, though it casts to a pointer.
 bool HandleOf(nb::handle object, const AllocHandle** handle) {
   return !object.is_none() && nb::try_cast(object, *handle);
@@ -151,6 +143,31 @@ PageHandle NativeHandler::Open(const AllocHandle& handle,
     return page;
   }
   return ValueOrRaise(handler().FromAddress(handle.region_id(), handle.page_index()));
+}
+
+nb::object NativeHandler::InfoOf(handler::View view) const {
+  if (!view) return nb::none();
+  nb::object info = nb::cast(MemoryInfo(std::move(view)));
+  if (leased_ != nullptr) nb::inst_ptr<MemoryInfo>(info)->ListIn(leased_);
+  return info;
+}
+
+void NativeHandler::ListLeases() {
+  if (leased_ == nullptr) leased_ = std::make_shared<LeasedPlaces>();
+}
+
+nb::object NativeHandler::LeasedAt(uint32_t region_id, uint32_t page_index,
+                                   uint64_t length_bytes) const {
+  MemoryInfo* const info =
+      leased_ == nullptr ? nullptr : leased_->Find(region_id, page_index, length_bytes);
+  return info == nullptr ? nb::none() : nb::find(info);
+}
+
+bool NativeHandler::FreeIfHeld(const AllocHandle& handle) {
+  const auto memory = handle.memory();
+  if (memory == nullptr || !memory->open() || client_ == nullptr) return false;
+  Free(handle);
+  return true;
 }
 
 nb::object NativeHandler::RegionView(uint32_t region_id, int64_t offset, int64_t size) {
@@ -418,51 +435,6 @@ nb::dict NativeHandler::Statistics() const {
   set("leases", counts.leases);
   set("pins", counts.pins);
   return all;
-}
-
-void DefineHandler(nb::module_ module) {
-  nb::class_<NativeHandler>(module, "NativeHandler", nb::is_weak_referenceable(),
-                            "The calls of MaruHandler that go to the pool.")
-      .def(
-          "__init__",
-          [](NativeHandler* self, std::string server_url, std::string label, std::string name_space,
-             uint64_t page_bytes, uint64_t budget_bytes, uint32_t timeout_ms) {
-            ClientOptions options;
-            options.server_url = std::move(server_url);
-            options.label = std::move(label);
-            options.name_space = std::move(name_space);
-            options.page_bytes = page_bytes;
-            options.budget_bytes = budget_bytes;
-            options.timeout_ms = timeout_ms;
-            new (self) NativeHandler(std::move(options));
-          },
-          nb::kw_only(), nb::arg("server_url"), nb::arg("label"), nb::arg("namespace"),
-          nb::arg("page_bytes"), nb::arg("budget_bytes"), nb::arg("timeout_ms"))
-      .def("_open", &NativeHandler::Connect)
-      .def("_close", &NativeHandler::Close)
-      .def_prop_ro("_connected", &NativeHandler::connected)
-      .def("alloc", &NativeHandler::Alloc, nb::arg("size"))
-      .def("free", &NativeHandler::Free, nb::arg("handle"))
-      .def("store", &NativeHandler::Store, nb::arg("key"), nb::arg("handle").none() = nb::none(),
-           nb::arg("data").none() = nb::none())
-      .def("batch_store", &NativeHandler::BatchStore, nb::arg("keys"), nb::arg("handles"))
-      .def("retrieve", &NativeHandler::Retrieve, nb::arg("key"), nb::arg("verify") = false)
-      .def("batch_retrieve", &NativeHandler::BatchRetrieve, nb::arg("keys"),
-           nb::arg("verify") = false)
-      .def("exists", &NativeHandler::Exists, nb::arg("key"))
-      .def("batch_exists", &NativeHandler::BatchExists, nb::arg("keys"))
-      .def("match_prefix", &NativeHandler::MatchPrefix, nb::arg("keys"))
-      .def("pin", &NativeHandler::Pin, nb::arg("key"))
-      .def("unpin", &NativeHandler::Unpin, nb::arg("key"))
-      .def("batch_pin", &NativeHandler::BatchPin, nb::arg("keys"))
-      .def("batch_unpin", &NativeHandler::BatchUnpin, nb::arg("keys"))
-      .def("delete", &NativeHandler::Delete, nb::arg("key"))
-      .def("healthcheck", &NativeHandler::Ping)
-      .def("_statistics", &NativeHandler::Statistics)
-      .def("_inspect", &NativeHandler::Inspect)
-      .def("_regions", &NativeHandler::Regions)
-      .def("get_buffer_view", &NativeHandler::RegionView, nb::arg("region_id"), nb::arg("offset"),
-           nb::arg("size"));
 }
 
 }  // namespace maru::python

@@ -11,6 +11,7 @@
 #include "maru/client.h"
 #include "native/keys.h"
 #include "native/page_buffer.h"
+#include "native/view.h"
 
 namespace maru::python {
 
@@ -46,6 +47,12 @@ class NativeHandler {
   nanobind::list Regions() const;
   // Read-only memory of a region, without a lease: None when there is none such.
   nanobind::object RegionView(uint32_t region_id, int64_t offset, int64_t size);
+  // From now on LeasedAt finds what retrieve and batch_retrieve answer.
+  void ListLeases();
+  // A MemoryInfo that lives, by what it says of itself; None.
+  nanobind::object LeasedAt(uint32_t region_id, uint32_t page_index, uint64_t length_bytes) const;
+  // Frees the page unless its life is over; whether it was.
+  bool FreeIfHeld(const AllocHandle& handle);
 
  private:
   handler::Handler& handler() const;
@@ -53,10 +60,12 @@ class NativeHandler {
   // The page of a handle that goes on, else StateError.
   handler::PageHandle Open(const AllocHandle& handle, std::shared_ptr<PageMemory>* memory) const;
   AllocHandle Filled(nanobind::handle data);
+  nanobind::object InfoOf(handler::View view) const;
 
   const ClientOptions options_;
   std::shared_ptr<Client> client_;
   const std::shared_ptr<PagesInHands> pages_ = std::make_shared<PagesInHands>();
+  std::shared_ptr<LeasedPlaces> leased_;  // nullptr: nobody asks
 };
 
 void DefineHandler(nanobind::module_ module);

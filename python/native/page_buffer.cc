@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "native/dlpack.h"
 #include "native/errors.h"
 #include "native/waits.h"
 
@@ -147,6 +148,22 @@ void ReleaseBuffer(PyObject* exporter, Py_buffer*) {
   nb::inst_ptr<PageBuffer>(nb::handle(exporter))->memory().Released();
 }
 
+nb::object CapsuleOf(const AllocHandle& handle, nb::handle, nb::handle max_version,
+                     nb::handle dl_device, nb::handle copy) {
+  const auto& memory = handle.memory();
+  if (memory == nullptr || !memory->open()) {
+    PyErr_SetString(PyExc_BufferError, memory == nullptr ? "an address without its memory"
+                                                         : "the page was stored or freed");
+    throw nb::python_error();
+  }
+  const handler::PageHandle& page = memory->handle();
+  nb::object capsule =
+      MakeTensorCapsule({page.data, page.size_bytes}, Access::kWritable,
+                        {max_version, dl_device, copy}, [memory] { memory->Released(); });
+  memory->Exported();
+  return capsule;
+}
+
 PyType_Slot page_buffer_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&GetBuffer)},
                                    {Py_bf_releasebuffer, reinterpret_cast<void*>(&ReleaseBuffer)},
                                    {0, nullptr}};
@@ -161,6 +178,13 @@ void DefinePages(nb::module_ module) {
            nb::arg("_region_id"), nb::arg("_page_index"), nb::arg("_size"))
       .def_prop_ro("buf", &AllocHandle::buf, nb::sig("def buf(self) -> memoryview"),
                    "Writable memory of the page; released by store, batch_store, free and close.")
+      .def("tensor", &TensorOf, nb::sig("def tensor(self) -> torch.Tensor"),
+           "A torch tensor of the page's memory, uint8. The memory is not used for anything else "
+           "while the tensor lives.")
+      .def("__dlpack__", &CapsuleOf, nb::kw_only(), nb::arg("stream") = nb::none(),
+           nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(),
+           nb::arg("copy") = nb::none(), nb::sig(kDlpackSignature))
+      .def("__dlpack_device__", &DlpackDevice<AllocHandle>, nb::sig(kDlpackDeviceSignature))
       .def_prop_ro("region_id", &AllocHandle::region_id)
       .def_prop_ro("page_index", &AllocHandle::page_index)
       .def_prop_ro("size", &AllocHandle::size, "Bytes, as asked of alloc.")

@@ -2,9 +2,54 @@
 
 #include <utility>
 
+#include "native/dlpack.h"
+
 namespace maru::python {
 
 namespace nb = nanobind;
+
+namespace {
+
+constexpr uint64_t AddressOf(uint32_t region_id, uint32_t page_index) {
+  return uint64_t{region_id} << 32 | page_index;
+}
+
+}  // namespace
+
+void LeasedPlaces::Add(MemoryInfo* info) {
+  places_.emplace(AddressOf(info->region_id(), info->page_index()), info);
+}
+
+void LeasedPlaces::Remove(const MemoryInfo& info) {
+  const auto [begin, end] = places_.equal_range(AddressOf(info.region_id(), info.page_index()));
+  for (auto at = begin; at != end; ++at) {
+    if (at->second != &info) continue;
+    places_.erase(at);
+    return;
+  }
+}
+
+MemoryInfo* LeasedPlaces::Find(uint32_t region_id, uint32_t page_index,
+                               uint64_t length_bytes) const {
+  const auto [begin, end] = places_.equal_range(AddressOf(region_id, page_index));
+  MemoryInfo* found = nullptr;
+  for (auto at = begin; at != end; ++at) {
+    const auto bytes = at->second->bytes();
+    if (bytes.size() != length_bytes) continue;
+    if (found != nullptr && found->bytes().data() != bytes.data()) return nullptr;
+    found = at->second;
+  }
+  return found;
+}
+
+MemoryInfo::~MemoryInfo() {
+  if (places_ != nullptr) places_->Remove(*this);
+}
+
+void MemoryInfo::ListIn(std::shared_ptr<LeasedPlaces> places) {
+  places->Add(this);
+  places_ = std::move(places);
+}
 
 namespace {
 
@@ -41,6 +86,17 @@ nb::object ViewOf(nb::handle_t<MemoryInfo> self) {
   return view;
 }
 
+nb::object CapsuleOf(nb::handle_t<MemoryInfo> self, nb::handle, nb::handle max_version,
+                     nb::handle dl_device, nb::handle copy) {
+  const MemoryInfo& info = *nb::inst_ptr<MemoryInfo>(self);
+  if (!info.leased()) {
+    PyErr_SetString(PyExc_BufferError, "no memory of a pool");
+    throw nb::python_error();
+  }
+  return MakeTensorCapsule(info.bytes(), Access::kReadOnly, {max_version, dl_device, copy},
+                           [kept = nb::borrow(self)] {});
+}
+
 }  // namespace
 
 void DefineViews(nb::module_ module) {
@@ -53,6 +109,14 @@ void DefineViews(nb::module_ module) {
       .def_prop_ro("view", &ViewOf, nb::sig("def view(self) -> memoryview"))
       .def_prop_ro("region_id", &MemoryInfo::region_id)
       .def_prop_ro("page_index", &MemoryInfo::page_index)
+      .def(
+          "tensor", &TensorOf, nb::sig("def tensor(self) -> torch.Tensor"),
+          "A torch tensor of the bytes where they lie, uint8, which keeps the lease. The memory is "
+          "read-only, which torch has no word for: a write ends the process.")
+      .def("__dlpack__", &CapsuleOf, nb::kw_only(), nb::arg("stream") = nb::none(),
+           nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(),
+           nb::arg("copy") = nb::none(), nb::sig(kDlpackSignature))
+      .def("__dlpack_device__", &DlpackDevice<MemoryInfo>, nb::sig(kDlpackDeviceSignature))
       .def("__len__", [](const MemoryInfo& info) { return info.bytes().size(); });
 }
 

@@ -4,10 +4,28 @@
 #include <nanobind/nanobind.h>
 
 #include <cstdint>
+#include <memory>
+#include <unordered_map>
 
 #include "handler/handler.h"
 
 namespace maru::python {
+
+class MemoryInfo;
+
+// The leases of a handler that Python has, by address: for adapters that pass on where the bytes of
+// a key lie, and not the lease itself.
+class LeasedPlaces {
+ public:
+  void Add(MemoryInfo* info);
+  void Remove(const MemoryInfo& info);
+  // One of those at that address; nullptr: none, or of several keys, as in a region that a client
+  // of upstream's protocol has cut.
+  MemoryInfo* Find(uint32_t region_id, uint32_t page_index, uint64_t length_bytes) const;
+
+ private:
+  std::unordered_multimap<uint64_t, MemoryInfo*> places_;
+};
 
 // upstream's MemoryInfo: (view, region_id, page_index). The object is the lease; `view`, and every
 // array over that, keeps it.
@@ -16,6 +34,12 @@ class MemoryInfo {
   explicit MemoryInfo(handler::View view) : view_(std::move(view)) {}
   MemoryInfo(nanobind::object given, uint32_t region_id, uint32_t page_index)
       : given_(std::move(given)), region_id_(region_id), page_index_(page_index) {}
+  // REQUIRES: not listed yet.
+  MemoryInfo(MemoryInfo&&) noexcept = default;
+  ~MemoryInfo();
+
+  // Where this stays: PLACES finds it from now on, as long as it lives.
+  void ListIn(std::shared_ptr<LeasedPlaces> places);
 
   std::span<const std::byte> bytes() const { return view_.bytes(); }
   bool leased() const { return static_cast<bool>(view_); }
@@ -27,6 +51,7 @@ class MemoryInfo {
   handler::View view_;
   nanobind::object given_;  // of one that Python made
   uint32_t region_id_ = 0, page_index_ = 0;
+  std::shared_ptr<LeasedPlaces> places_;
 };
 
 // Memory of a region, as get_buffer_view answers it.

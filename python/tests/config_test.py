@@ -1,6 +1,9 @@
 """MaruConfig: names, defaults, what is refused, what the environment says."""
 
 import dataclasses
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -77,3 +80,20 @@ def test_another_word_is_refused_by_the_variables_name(monkeypatch, name, word):
 def test_it_is_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         MaruConfig().pool_size = 1
+
+
+@pytest.mark.parametrize(
+    ("level", "prints"), [(None, False), ("debug", True), ("nonsense", True), ("critical", False)]
+)
+def test_the_log_level_of_the_environment(tmp_path, level, prints):
+    environment = {name: value for name, value in os.environ.items() if name != "MARU_LOG_LEVEL"}
+    if level is not None:
+        environment["MARU_LOG_LEVEL"] = level
+    program = (
+        "import maru;"
+        f"maru.MaruHandler(maru.MaruConfig(server_url={str(tmp_path / 'nobody')!r})).connect()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert (" ERROR maru_handler: cannot connect" in done.stderr) == prints
