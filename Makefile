@@ -62,7 +62,7 @@ lint:  ## Format, sizes, layers; clang-tidy on files changed since their last cl
 	@scripts/setup --checks
 	scripts/lint
 
-lint-all:  ## The same, clang-tidy on every file
+lint-all:  ## The same, clang-tidy and clang's analyzer on every file but tests
 	@scripts/setup --checks
 	scripts/lint --all
 

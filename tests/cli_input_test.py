@@ -94,11 +94,17 @@ class Descriptors(Given):
 
 class Numbers(Given):
     def test_sizes_of_a_pool_are_as_given_or_refused(self):
+        pool, trace = self.server.pool, self.server.folder / "trace"
+        trace.write_text('{"timestamp": 0, "input_length": 1, "output_length": 1, '
+                         '"hash_ids": [1]}\n')
         for size, following in (("1MiB", "32MiB"), ("33MiB", "34MiB"), ("1", "32MiB")):
-            done = subprocess.run([MARU, "pool", "init", self.server.pool, "--size", size],
-                                  capture_output=True)
-            self.refused(done, 2, f"--size {size}", following)
-        self.assertFalse(self.server.pool.exists())
+            for words, named in ((["pool", "init", pool, "--size", size], f"--size {size}"),
+                                 (["serve", "--pool", f"file:{pool},size={size}"], f"size={size}"),
+                                 (["demo", "--pool-size", size], f"--pool-size {size}"),
+                                 (["replay", trace, "--pool-size", size], f"--pool-size {size}")):
+                done = subprocess.run([MARU, *words], capture_output=True)
+                self.refused(done, 2, named, f"is {following}")
+        self.assertFalse(pool.exists())
 
     def test_counts_do_not_wrap(self):
         done = subprocess.run([MARU, "bench", "--keys", "18446744073709552k"],

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "base/units.h"
+#include "pool/new_pool.h"
 #include "tools/command.h"
 
 namespace maru::tools {
@@ -38,6 +39,14 @@ Result<uint64_t> Arguments::Size(std::string_view name) const {
   Result<uint64_t> size = ParseSize(Get(name));
   if (size.ok()) return size;
   return InvalidArgument("--" + std::string(name) + ": " + std::string(size.status().message()));
+}
+
+Result<uint64_t> Arguments::PoolSize(std::string_view name) const {
+  MARU_ASSIGN_OR_RETURN(const uint64_t size, Size(name));
+  const Status fits = pool::CheckPoolBytes(size);
+  if (fits.ok()) return size;
+  return InvalidArgument("--" + std::string(name) + " " + Get(name) + ": " +
+                         std::string(fits.message()));
 }
 
 Result<uint64_t> Arguments::Number(std::string_view name, uint64_t least, uint64_t most) const {

@@ -61,6 +61,7 @@ class Arguments {
   std::vector<std::string> All(std::string_view name) const;
   // InvalidArgument names the flag, the value and what is possible.
   Result<uint64_t> Size(std::string_view name) const;
+  Result<uint64_t> PoolSize(std::string_view name) const;
   Result<uint64_t> Number(std::string_view name, uint64_t least, uint64_t most) const;
   // Of a number of seconds, "0.5" as well. `most`: seconds.
   Result<uint64_t> Milliseconds(std::string_view name, uint64_t most) const;

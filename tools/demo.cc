@@ -71,7 +71,7 @@ Result<Exit> Demo(const Arguments& arguments) {
   MARU_ASSIGN_OR_RETURN(const uint64_t instances, arguments.Number("instances", 2, 64));
   spec.instances = static_cast<uint32_t>(instances);
   MARU_ASSIGN_OR_RETURN(spec.page_bytes, arguments.Size("page-size"));
-  MARU_ASSIGN_OR_RETURN(const uint64_t pool_bytes, arguments.Size("pool-size"));
+  MARU_ASSIGN_OR_RETURN(const uint64_t pool_bytes, arguments.PoolSize("pool-size"));
   ConversationOptions conversations;
   MARU_ASSIGN_OR_RETURN(conversations.seed, arguments.Number("seed", 0, UINT64_MAX));
   spec.races = kRaces;

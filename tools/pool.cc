@@ -1,8 +1,5 @@
 // maru pool init, inspect, check, renumber: a pool at rest.
 
-#include <algorithm>
-
-#include "base/bytes.h"
 #include "base/units.h"
 #include "layout/geometry.h"
 #include "pool/check.h"
@@ -42,15 +39,7 @@ Result<Exit> Init(const Arguments& arguments) {
   const std::string path = arguments.Get("PATH");
   if (!arguments.Has("size"))
     return InvalidArgument("--size is missing: maru pool init PATH --size 4GiB");
-  MARU_ASSIGN_OR_RETURN(const uint64_t size, arguments.Size("size"));
-  const uint64_t fits = std::max(
-      layout::kPoolBytesMin, AlignUp(std::min(size, layout::kPoolBytesMax), layout::kUnitBytes));
-  if (size != fits) {
-    return InvalidArgument(
-        "--size " + arguments.Get("size") + ": a pool has a multiple of " +
-        FormatSizeExact(layout::kUnitBytes) + ", from " + FormatSizeExact(layout::kPoolBytesMin) +
-        " to " + FormatSizeExact(layout::kPoolBytesMax) + ": the next is " + FormatSizeExact(fits));
-  }
+  MARU_ASSIGN_OR_RETURN(const uint64_t size, arguments.PoolSize("size"));
   pool::InitOptions options;
   options.flags = arguments.Has("checksum") ? layout::kFlagChecksums : 0;
   options.existing = arguments.Has("force") ? pool::Existing::kReplace : pool::Existing::kRefuse;

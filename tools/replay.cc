@@ -158,7 +158,7 @@ Result<Exit> Replay(const Arguments& arguments) {
     const ServerLog log = arguments.json() ? ServerLog::kHidden : ServerLog::kShown;
     uint64_t bytes = 0;
     if (arguments.Has("pool-size")) {
-      MARU_ASSIGN_OR_RETURN(bytes, arguments.Size("pool-size"));
+      MARU_ASSIGN_OR_RETURN(bytes, arguments.PoolSize("pool-size"));
     }
     MARU_ASSIGN_OR_RETURN(server, PrivateServer::Start(arguments.Get("pool"), bytes, log));
     spec.server = server->socket_path();

@@ -1,5 +1,6 @@
 #include "pool/new_pool.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <utility>
@@ -14,19 +15,21 @@
 #include "pool/pool_file_impl.h"
 
 namespace maru::pool {
-namespace {
 
 using layout::Concat;
 
-Status CheckSize(uint64_t pool_bytes) {
-  if (pool_bytes >= layout::kPoolBytesMin && pool_bytes <= layout::kPoolBytesMax &&
-      IsAligned(pool_bytes, layout::kUnitBytes)) {
-    return OkStatus();
-  }
-  return InvalidArgument(Concat(
-      "a pool cannot have ", pool_bytes, " bytes: from ", FormatSize(layout::kPoolBytesMin), " to ",
-      FormatSize(layout::kPoolBytesMax), ", a multiple of ", FormatSize(layout::kUnitBytes)));
+Status CheckPoolBytes(uint64_t pool_bytes) {
+  const uint64_t fits =
+      std::max(layout::kPoolBytesMin,
+               AlignUp(std::min(pool_bytes, layout::kPoolBytesMax), layout::kUnitBytes));
+  if (pool_bytes == fits) return OkStatus();
+  return InvalidArgument(Concat("a pool has a multiple of ", FormatSizeExact(layout::kUnitBytes),
+                                ", from ", FormatSizeExact(layout::kPoolBytesMin), " to ",
+                                FormatSizeExact(layout::kPoolBytesMax), ": the next to ",
+                                FormatSizeExact(pool_bytes), " is ", FormatSizeExact(fits)));
 }
+
+namespace {
 
 // OK: the file system has room for a pool of that size, when the former file there has gone. Asked
 // before that goes, so that a pool is not dropped for one that cannot be made.
@@ -119,7 +122,7 @@ NewPool::~NewPool() {
 
 Result<NewPool> NewPool::Make(const std::string& path, uint64_t pool_bytes,
                               const InitOptions& options) {
-  MARU_RETURN_IF_ERROR(CheckSize(pool_bytes));
+  MARU_RETURN_IF_ERROR(CheckPoolBytes(pool_bytes));
   if ((options.flags & ~layout::kFlagsKnown) != 0) {
     return InvalidArgument(Concat("unknown pool flags ", layout::Hex{options.flags}));
   }

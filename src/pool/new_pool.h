@@ -14,6 +14,9 @@
 
 namespace maru::pool {
 
+// OK for a size that a pool can have. InvalidArgument says which those are, and the next one.
+Status CheckPoolBytes(uint64_t pool_bytes);
+
 enum class Existing : uint8_t {
   kRefuse,   // AlreadyExists when there is a pool
   kReplace,  // a new file takes its place; what has the old one mapped keeps it

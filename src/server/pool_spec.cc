@@ -7,6 +7,7 @@
 #include "os/file.h"
 #include "os/machine.h"
 #include "os/process.h"
+#include "pool/new_pool.h"
 
 namespace maru::server {
 
@@ -35,11 +36,9 @@ Status ParseParts(std::string_view text, std::string_view parts, std::string* na
       if (spec->create_bytes != 0) return Wrong(text, "size= is given twice");
       const Result<uint64_t> size = ParseSize(part.substr(5));
       if (!size.ok()) return Wrong(text, size.status().message());
-      if (*size < layout::kPoolBytesMin || *size > layout::kPoolBytesMax) {
-        return Wrong(text, "a pool has " + FormatSize(layout::kPoolBytesMin) + " to " +
-                               FormatSize(layout::kPoolBytesMax));
-      }
-      spec->create_bytes = *size / layout::kUnitBytes * layout::kUnitBytes;
+      const Status fits = pool::CheckPoolBytes(*size);
+      if (!fits.ok()) return Wrong(text, fits.message());
+      spec->create_bytes = *size;
     } else if (part == "checksum") {
       spec->checksums = true;
     } else if (first && !part.empty()) {
