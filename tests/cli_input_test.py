@@ -129,10 +129,13 @@ class Files(Given):
         self.refused(done, 2, "/dev/null has 0 bytes")
 
     def test_traces_that_are_none(self):
-        self.start()
-        self.refused(self.server.run("replay", "/tmp"), 2, "/tmp", "Is a directory")
-        done = self.server.run("replay", "/dev/zero")
-        self.refused(done, 2, "/dev/zero:1", "in one line")
+        for path in ("/tmp", "/dev/zero", "/dev/stdin"):
+            done = subprocess.run([MARU, "replay", path], input=b"", capture_output=True)
+            self.refused(done, 2, f"{path} is no regular file")
+        trace = self.server.folder / "trace.jsonl"
+        trace.write_bytes(bytes(32 << 20))
+        done = subprocess.run([MARU, "replay", trace], capture_output=True)
+        self.refused(done, 2, "trace.jsonl:1", "in one line")
 
     def test_memory_that_ends_is_an_error(self):
         limited = ["sh", "-c", 'ulimit -v 400000; exec "$@"', "sh", self.server.maru, "--version"]
@@ -163,6 +166,7 @@ class Files(Given):
         trace.write_text('{"hash_ids": [1, 2, 3]}\n')
         for size, failures in (("16KiB", 0), ("32KiB", 3)):
             done = self.server.run("replay", trace, "--page-size", size, "--json")
+            self.assertEqual(done.returncode, 4 if failures else 0, done)
             self.assertEqual(json.loads(done.stdout)["verification_failures"], failures, done)
 
     def root_with(self, offset, number):

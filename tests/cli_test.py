@@ -363,6 +363,18 @@ class Pool(unittest.TestCase):
         self.assertEqual(self.server.run("get", "--verify", "k").returncode, 4)
         self.assertEqual(self.server.run("audit", "--bytes").returncode, 4)
 
+    def test_an_audit_names_a_key_that_changed_under_the_server(self):
+        self.server.start()
+        self.server.run("put", "--", "needle of a key", "-", data=b"bytes")
+        self.assertEqual(self.server.run("audit").returncode, 0)
+        at = self.server.pool.read_bytes().index(b"needle of a key")
+        with open(self.server.pool, "r+b") as pool:
+            pool.seek(at)
+            pool.write(b"X")
+        done = self.server.run("audit")
+        self.assertEqual(done.returncode, 4, done.stdout)
+        self.assertIn(b"hash", done.stdout)
+
 
 class Pools(unittest.TestCase):
     def test_as_many_pools_as_there_may_be(self):
@@ -457,6 +469,9 @@ class Workloads(unittest.TestCase):
             self.assertEqual(shown["hits"] + shown["stored"], 200)
             self.assertGreaterEqual(shown["stored"], 53)
             self.assertEqual(shown["stored"] - 53, shown["duplicates"] - 2 * 2)
+            self.assertEqual(shown["hit_rate"], shown["hits"] / 200)
+            self.assertEqual(shown["bytes"], 200 << 16)
+            self.assertGreater(shown["rate"], 0)
             self.assertEqual(shown["leaked_pages"], 0)
             self.assertEqual(shown["verification_failures"], 0)
 

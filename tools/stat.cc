@@ -147,7 +147,6 @@ void PrintCondemned(const Json& pages) {
 }
 
 Result<Exit> RunStat(const Arguments& arguments) {
-  MARU_ASSIGN_OR_RETURN(const auto client, ConnectTo(arguments, {}));
   struct View {
     const char* flag;
     wire::InspectTopic topic;
@@ -168,6 +167,7 @@ Result<Exit> RunStat(const Arguments& arguments) {
     }
     shown = &view;
   }
+  MARU_ASSIGN_OR_RETURN(const auto client, ConnectTo(arguments, {}));
   MARU_ASSIGN_OR_RETURN(const Json json, InspectAll(*client, shown->topic));
   if (arguments.json()) {
     PrintLine(json.dump(2, ' ', false, Json::error_handler_t::replace));

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -27,6 +28,12 @@ Status BadLine(const std::string& path, size_t line, const std::string& what) {
 }  // namespace
 
 Result<std::vector<TraceRequest>> ReadTrace(const std::string& path) {
+  // Each instance reads it for itself, which a pipe bears once.
+  std::error_code error;
+  const std::filesystem::file_status found = std::filesystem::status(path, error);
+  if (std::filesystem::exists(found) && !std::filesystem::is_regular_file(found)) {
+    return InvalidArgument(path + " is no regular file: write the trace to one");
+  }
   std::ifstream file(path);
   if (!file) return NotFound("cannot read " + path + ": " + std::generic_category().message(errno));
   std::vector<TraceRequest> requests;
