@@ -121,9 +121,8 @@ class MARU_EXPORT View {
   std::span<const std::byte> bytes() const { return bytes_; }
   std::uint32_t region_id() const { return region_id_; }
   std::uint32_t page_index() const { return page_index_; }
-  explicit operator bool() const {
-    return bytes_.data() != nullptr;
-  }  // false: the key is not there
+  // False: the key is not there.
+  explicit operator bool() const { return bytes_.data() != nullptr; }
   void Release();
 
  private:
@@ -182,7 +181,7 @@ class MARU_EXPORT Client {
   Result<bool> Put(std::string_view key, std::span<const std::byte> bytes);
 
   // An empty view: the key is not there. With kChecksum, DataLoss when the bytes do not match what
-  // was stored. No message.
+  // was stored. Usually no message: the server is asked about keys that are about to go.
   Result<View> Retrieve(std::string_view key, Verification verification = Verification::kNone);
   Result<std::vector<View>> BatchRetrieve(std::span<const std::string_view> keys,
                                           Verification verification = Verification::kNone);
@@ -209,8 +208,8 @@ class MARU_EXPORT Client {
   struct Statistics {
     std::uint64_t allocs = 0, alloc_messages = 0;
     std::uint64_t stores = 0, duplicates = 0, stores_failed = 0;
-    std::uint64_t stores_refused =
-        0;  // of those that failed: the key is not there, for want of room
+    // Of those that failed: the key is not there, for want of room.
+    std::uint64_t stores_refused = 0;
     std::uint64_t hits = 0, misses = 0, server_asks = 0;
     std::uint64_t reconnects = 0, pages_in_hand = 0, pages_held = 0, pages_unknown = 0;
     std::uint64_t leases = 0, pins = 0;

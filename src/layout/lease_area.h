@@ -51,8 +51,8 @@ struct LeaseHeader {
   std::atomic<uint64_t> held_pages;     // pages handed to the application and not yet back
   std::atomic<uint64_t> last_request;   // number of the last request whose reply was applied
   uint64_t reserved[2];
-  std::atomic<uint64_t>
-      recall;  // by the server, in the first pool: pages of any pool it wants back
+  // By the server, in the first pool: pages of any pool it wants back.
+  std::atomic<uint64_t> recall;
   uint64_t reserved_server[7];
   std::atomic<uint32_t> touches[kTouchRingEntries];  // record numbers
   uint64_t reserved_tail[2032];

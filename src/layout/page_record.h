@@ -30,8 +30,8 @@ struct PageRecord {
   std::atomic<uint64_t> last_use;     // tick of the last known use, for recency across restarts
   std::atomic<uint64_t> owner;        // client id (32) that registered the key | 0 (32)
   std::atomic<uint64_t> global_pins;  // pins that came over a wire that names no client
-  std::atomic<uint64_t>
-      hold_until_unix_ns;  // not reused before: a page told to a lease-less reader
+  // Not reused before: a page told to a reader without leases.
+  std::atomic<uint64_t> hold_until_unix_ns;
   // Of an extent: where it begins within its region, for readers too. 0 for a page.
   std::atomic<uint64_t> extent_offset_bytes;
   uint64_t reserved[3];  // zero
