@@ -1,6 +1,7 @@
 """The native module. Written by scripts/python-stub; do not edit."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import torch
 from typing_extensions import Buffer, CapsuleType
@@ -122,7 +123,7 @@ class NativeHandler:
 
     def _statistics(self) -> dict[str, int]: ...
 
-    def _inspect(self) -> str: ...
+    def _inspect(self, topic: int, cursor: int) -> tuple[str, int]: ...
 
     def alloc(self, size: int) -> AllocHandle:
         """A page to write `size` bytes to. Usually no message to the server."""
@@ -188,3 +189,11 @@ class NativeHandler:
     def _list_leases(self) -> None: ...
 
     def _leased_at(self, region_id: int, page_index: int, length: int) -> MemoryInfo | None: ...
+
+def _report_stats(server_url: str, client_id: str, told: Sequence[tuple[str, str, int, float]], timeout_ms: int) -> None:
+    """
+    Tells the metadata endpoint of calls: operation, result, bytes, microseconds each.
+    """
+
+def _endpoint_stats(server_url: str, timeout_ms: int) -> dict[str, Any]:
+    """The metadata endpoint's answer to GET_STATS."""

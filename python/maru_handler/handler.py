@@ -10,10 +10,14 @@ from typing import Any
 from maru import _maru
 from maru_common.config import MaruConfig
 from maru_common.logs import setup_package_logging
+from maru_handler.call_stats import CallStats
 
 __all__ = ["MaruHandler"]
 
 logger = setup_package_logging("maru_handler")
+
+# Views of the server, by their numbers on the wire.
+_SUMMARY, _REGIONS = 1, 3
 
 RegionAdded = Callable[[int, int], None]
 
@@ -43,6 +47,11 @@ class MaruHandler(_maru.NativeHandler):
             budget_bytes=0 if self._config.auto_expand else self._config.pool_size,
             timeout_ms=self._config.timeout_ms,
         )
+        self._call_stats: CallStats | None = None
+        if self._config.enable_stats:
+            self._call_stats = CallStats(
+                self, self._config.server_url, self.instance_id, self._config.timeout_ms
+            )
 
     # --- Connection.
 
@@ -56,12 +65,16 @@ class MaruHandler(_maru.NativeHandler):
         except _maru.MaruError as error:
             logger.error("cannot connect to %s: %s", self._config.server_url, error)
             return False
+        if self._call_stats is not None:
+            self._call_stats.start()
         return True
 
     def close(self) -> None:
         """Gives back what is in hand and disconnects. Views stay valid. Twice is once."""
         self._closed = True
         self._close()
+        if self._call_stats is not None:
+            self._call_stats.stop()
 
     def __enter__(self) -> MaruHandler:
         if self._config.auto_connect:
@@ -142,36 +155,62 @@ class MaruHandler(_maru.NativeHandler):
 
     def get_stats(self) -> dict[str, Any]:
         """Counts of the server and of this handler, by upstream's names and some of its own."""
-        summary = json.loads(self._inspect())
+        summary = json.loads(self._inspect(_SUMMARY, 0)[0])
         regions = self._store_regions()
         return {
             **_server_stats(summary),
+            "stats_manager": self._reported(),
             "store_regions": regions,
+            "allocator": regions["regions"][0] if regions["regions"] else {},
             "handler": dict(self._statistics()),
         }
 
+    def _reported(self) -> dict[str, Any]:
+        """What handlers with enable_stats have told; nothing where no metadata endpoint is."""
+        try:
+            answer = _maru._endpoint_stats(self._config.server_url, self._config.timeout_ms)
+        except _maru.MaruError as error:
+            logger.debug("no statistics of calls: %s", error)
+            return {"clients": {}}
+        reported: dict[str, Any] = answer.get("stats_manager", {"clients": {}})
+        return reported
+
+    def _regions_shown(self) -> dict[int, dict[str, int]]:
+        """Counts of pages by state of each region that the server has now."""
+        shown: dict[int, dict[str, int]] = {}
+        cursor = -1
+        while cursor != 0:
+            text, cursor = self._inspect(_REGIONS, max(cursor, 0))
+            shown |= {one["region_id"]: one["pages"] for one in json.loads(text)}
+        return shown
+
     def _store_regions(self) -> dict[str, Any]:
+        """Regions of pages of this handler's size, which it shares with all that use that size."""
         size = self._config.chunk_size_bytes
-        own = self._statistics()
-        regions = [
-            {
-                "region_id": region_id,
-                "pool_size": pages * size,
-                "chunk_size": size,
-                "page_count": pages,
-            }
-            for region_id, pages in self._page_regions().items()
-        ]
+        shown = self._regions_shown()
+        regions: list[dict[str, Any]] = []
+        for region_id, pages in self._page_regions().items():
+            free = shown.get(region_id, {}).get("free", 0)
+            regions.append(
+                {
+                    "region_id": region_id,
+                    "pool_size": pages * size,
+                    "chunk_size": size,
+                    "page_count": pages,
+                    "free_pages": free,
+                    "allocated_pages": pages - free,
+                    "utilization": (pages - free) / pages if pages else 0.0,
+                }
+            )
         pages = sum(region["page_count"] for region in regions)
-        held = own["pages_held"] + own["pages_unknown"]
-        free = own["pages_in_hand"]
+        free = sum(region["free_pages"] for region in regions)
         return {
             "num_regions": len(regions),
             "total_pool_size": pages * size,
             "total_page_count": pages,
             "total_free_pages": free,
-            "total_allocated_pages": held,
-            "utilization": held / pages if pages else 0.0,
+            "total_allocated_pages": pages - free,
+            "utilization": (pages - free) / pages if pages else 0.0,
             "regions": regions,
         }
 
@@ -193,7 +232,6 @@ def _server_stats(summary: dict[str, Any]) -> dict[str, Any]:
             ),
             "active_clients": summary["clients"]["attached"],
         },
-        "stats_manager": {"clients": {}},
         "cxl_pool": {
             "total_size": sum(pool["pool_bytes"] for pool in pools),
             "free_size": sum(pool["free_bytes"] for pool in pools),

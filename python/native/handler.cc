@@ -394,17 +394,18 @@ bool NativeHandler::Ping() {
   return client->Ping().ok();
 }
 
-nb::str NativeHandler::Inspect() const {
+nb::tuple NativeHandler::Inspect(uint8_t topic, uint64_t cursor) const {
   const auto client = this->client();
   wire::Reply reply;
   const Status asked = [&] {
     const nb::gil_scoped_release released;
-    return client->impl().handler().Ask(wire::InspectRequest{}, &reply);
+    return client->impl().handler().Ask(
+        wire::InspectRequest{static_cast<wire::InspectTopic>(topic), cursor}, &reply);
   }();
   OkOrRaise(asked);
   const auto* const summary = std::get_if<wire::InspectReply>(&reply);
   if (summary == nullptr) Raise(DataLoss("the answer to a question for a summary is another"));
-  return nb::str(summary->json.c_str(), summary->json.size());
+  return nb::make_tuple(nb::str(summary->json.c_str(), summary->json.size()), summary->next_cursor);
 }
 
 nb::list NativeHandler::Regions() const {

@@ -41,8 +41,8 @@ class NativeHandler {
   bool Delete(nanobind::handle key);
   bool Ping();
   nanobind::dict Statistics() const;
-  // The server's summary, JSON.
-  nanobind::str Inspect() const;
+  // JSON of the server, and where it goes on; 0: nowhere.
+  nanobind::tuple Inspect(uint8_t topic, uint64_t cursor) const;
   // (region id, pages, bytes of a page) of each region of pages.
   nanobind::list Regions() const;
   // Read-only memory of a region, without a lease: None when there is none such.

@@ -40,7 +40,8 @@ void DefineConnection(Type& type) {
       .def("healthcheck", &NativeHandler::Ping, "Whether the server answers. Never raises.")
       .def("_statistics", &NativeHandler::Statistics,
            nb::sig("def _statistics(self) -> dict[str, int]"))
-      .def("_inspect", &NativeHandler::Inspect);
+      .def("_inspect", &NativeHandler::Inspect, nb::arg("topic"), nb::arg("cursor"),
+           nb::sig("def _inspect(self, topic: int, cursor: int) -> tuple[str, int]"));
 }
 
 void DefineStores(Type& type) {

@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
+#include "native/endpoint.h"
 #include "native/errors.h"
 #include "native/handler.h"
 #include "native/log.h"
@@ -15,4 +16,5 @@ NB_MODULE(_maru, module) {
   maru::python::DefinePages(module);
   maru::python::DefineViews(module);
   maru::python::DefineHandler(module);
+  maru::python::DefineEndpoint(module);
 }

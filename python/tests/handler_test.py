@@ -288,7 +288,13 @@ def test_statistics(handler):
     assert stats["kv_manager"] == {"total_entries": 1, "total_size": CHUNK}
     assert stats["allocation_manager"]["active_clients"] == 1
     assert 0 < stats["cxl_pool"]["free_size"] < stats["cxl_pool"]["total_size"]
-    assert stats["store_regions"]["num_regions"] == len(handler.get_owned_region_ids())
+    regions = stats["store_regions"]
+    assert regions["num_regions"] == len(handler.get_owned_region_ids())
+    total = regions["total_page_count"]
+    assert 0 < regions["total_allocated_pages"] == total - regions["total_free_pages"] < total
+    assert regions["regions"][0]["page_count"] == total
+    assert 0 < regions["utilization"] < 1
+    assert stats["allocator"] == regions["regions"][0]
     assert stats["handler"]["stores"] == 1
 
 

@@ -99,12 +99,14 @@ Status Lost(const ServerAddress& server, const Status& status, uint32_t timeout_
 
 }  // namespace
 
-Result<HandshakeReply> AskHandshake(const ServerAddress& server, uint32_t timeout_ms) {
+Result<std::vector<std::byte>> AskEndpoint(const ServerAddress& server,
+                                           std::span<const std::byte> request,
+                                           uint32_t timeout_ms) {
   const os::Deadline deadline = os::Deadline::After(timeout_ms);
   Connection connection;
   MARU_RETURN_IF_ERROR(ConnectTo(server, deadline, timeout_ms, &connection));
   os::TcpSocket& socket = connection.socket();
-  ZmtpExchange exchange(wire::compat::EncodeHandshakeRequest(kSequence, {}));
+  ZmtpExchange exchange(request);
   std::array<std::byte, kReadBytes> buffer;
   // The deadline ends it: a peer that breaks no rule sends a bounded number of bytes, but may send
   // them as slowly as it likes.
@@ -116,8 +118,15 @@ Result<HandshakeReply> AskHandshake(const ServerAddress& server, uint32_t timeou
     const Status fed = exchange.Feed(std::span(buffer).first(*size));
     if (!fed.ok()) return NotOurs(server, fed);
   }
+  return std::vector<std::byte>(exchange.reply().begin(), exchange.reply().end());
+}
+
+Result<HandshakeReply> AskHandshake(const ServerAddress& server, uint32_t timeout_ms) {
+  MARU_ASSIGN_OR_RETURN(
+      const std::vector<std::byte> message,
+      AskEndpoint(server, wire::compat::EncodeHandshakeRequest(kSequence, {}), timeout_ms));
   HandshakeReply reply;
-  const Status decoded = wire::compat::DecodeHandshakeReply(exchange.reply(), kSequence, &reply);
+  const Status decoded = wire::compat::DecodeHandshakeReply(message, kSequence, &reply);
   if (!decoded.ok()) return NotOurs(server, decoded);
   return reply;
 }

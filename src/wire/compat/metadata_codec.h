@@ -26,8 +26,11 @@ Status DecodeMetadataRequest(std::span<const std::byte> message, MetadataHeader*
 std::vector<std::byte> EncodeMetadataReply(const MetadataHeader& request,
                                            const MetadataReply& reply);
 
-// The other side, as far as handlers of ours need it: a whole HANDSHAKE request.
+// The other side, as far as handlers of ours need it: whole requests.
 std::vector<std::byte> EncodeHandshakeRequest(uint32_t sequence, const HandshakeRequest& request);
+std::vector<std::byte> EncodeReportStatsRequest(uint32_t sequence,
+                                                const ReportStatsRequest& request);
+std::vector<std::byte> EncodeGetStatsRequest(uint32_t sequence);
 
 // Whatever the bytes are: the answer to that request, or DataLoss. Of the reply only
 // server_version, local_road and error are read; an error without a text gets one.

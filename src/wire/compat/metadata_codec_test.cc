@@ -364,5 +364,22 @@ TEST(MetadataEncode, AnswersEachTypeWithItsOwnReplyOnly) {
   EncodeMetadataReply({0x07, 0, 1}, ErrorReply{"no such type"});  // an error answers anything
 }
 
+TEST(StatsRequests, WhatAHandlerReportsIsWhatTheServerReads) {
+  const ReportStatsRequest told = {
+      {{"client", "retrieve", "hit", 4096, 1.5}, {"", "", "", uint64_t{1} << 40, 0}}};
+  MetadataHeader header;
+  MetadataRequest request;
+  const Bytes report = EncodeReportStatsRequest(7, told);
+  ASSERT_OK(DecodeMetadataRequest(report, &header, &request));
+  EXPECT_EQ(header.type, static_cast<uint8_t>(MetadataType::kReportStats));
+  EXPECT_EQ(header.sequence, 7u);
+  EXPECT_EQ(std::get<ReportStatsRequest>(request), told);
+
+  const Bytes question = EncodeGetStatsRequest(8);
+  ASSERT_OK(DecodeMetadataRequest(question, &header, &request));
+  EXPECT_EQ(header.type, static_cast<uint8_t>(MetadataType::kGetStats));
+  EXPECT_TRUE(std::holds_alternative<PlainRequest>(request));
+}
+
 }  // namespace
 }  // namespace maru::wire::compat

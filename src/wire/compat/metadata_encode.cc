@@ -292,4 +292,35 @@ std::vector<std::byte> EncodeHandshakeRequest(uint32_t sequence, const Handshake
   return message;
 }
 
+std::vector<std::byte> EncodeReportStatsRequest(uint32_t sequence,
+                                                const ReportStatsRequest& request) {
+  std::vector<std::byte> message(kMetadataHeaderBytes);
+  MsgpackWriter out(&message);
+  out.Map(1);
+  out.Text("entries");
+  out.Array(request.entries.size());
+  for (const StatsEntry& entry : request.entries) {
+    out.Map(5);
+    out.Text("client_id");
+    out.Text(entry.client_id);
+    out.Text("op_type");
+    out.Text(entry.op_type);
+    out.Text("result");
+    out.Text(entry.result);
+    out.Text("size");
+    out.Number(entry.size_bytes);
+    out.Text("latency_us");
+    out.Real(entry.latency_us);
+  }
+  FillHeader(static_cast<uint8_t>(MetadataType::kReportStats), 0, sequence, &message);
+  return message;
+}
+
+std::vector<std::byte> EncodeGetStatsRequest(uint32_t sequence) {
+  std::vector<std::byte> message(kMetadataHeaderBytes);
+  MsgpackWriter(&message).Map(0);
+  FillHeader(static_cast<uint8_t>(MetadataType::kGetStats), 0, sequence, &message);
+  return message;
+}
+
 }  // namespace maru::wire::compat

@@ -1,0 +1,78 @@
+"""Calls counted and timed for the server, with enable_stats or MARU_STAT=1."""
+
+import os
+import pathlib
+
+import pytest
+from server import Server
+
+from maru import MaruConfig, MaruHandler
+
+CHUNK = 64 << 10
+
+
+@pytest.fixture
+def url():
+    program = pathlib.Path(os.environ["MARU_PROGRAM"])
+    with Server(program, size="64MiB", listen="tcp://127.0.0.1:0") as running:
+        yield running.metadata
+
+
+def use(url, **fields):
+    config = MaruConfig(server_url=url, instance_id="user", chunk_size_bytes=CHUNK, **fields)
+    with MaruHandler(config) as handler:
+        handler.store("a", data=b"1234")
+        handler.batch_store(["b", "c"], [b"12", b"345"])
+        handler.retrieve("a")
+        handler.retrieve("no")
+        handler.exists(key="a")
+        handler.batch_retrieve(["a", "no"])
+        handler.batch_exists(["no"])
+        handle = handler.alloc(5)
+        handler.store("d", handle)
+        with pytest.raises(TypeError):
+            handler.batch_pin(None)
+    # All of it is told by the time that close() is over.
+    with MaruHandler(MaruConfig(server_url=url, chunk_size_bytes=CHUNK)) as other:
+        return other.get_stats()["stats_manager"]["clients"]
+
+
+def check(clients):
+    told = clients["user"]["operations"]
+    assert {name: counters["count"] for name, counters in told.items()} == {
+        "store": 2,
+        "batch_store": 1,
+        "retrieve": 2,
+        "exists": 1,
+        "batch_retrieve": 1,
+        "batch_exists": 1,
+        "alloc": 1,
+    }
+    sizes = {name: counters["total_size"] for name, counters in told.items()}
+    assert (sizes["store"], sizes["batch_store"], sizes["retrieve"]) == (9, 5, 4)
+    assert told["retrieve"]["results"] == {"hit": 1, "miss": 1}
+    assert told["batch_retrieve"]["results"] == {"partial": 1}
+    assert told["retrieve"]["total_latency_us"] > 0
+    assert clients["_all"]["operations"].keys() == told.keys()
+
+
+def test_calls_are_told(url):
+    clients = use(url, enable_stats=True)
+    check(clients)
+
+
+def test_the_environment_turns_it_on(url, monkeypatch):
+    monkeypatch.setenv("MARU_STAT", "1")
+    config_says_no = use(url, enable_stats=False)
+    check(config_says_no)
+
+
+def test_without_it_nothing_is_told(url):
+    assert "user" not in use(url)
+
+
+def test_nobody_to_tell_disturbs_nobody(server):
+    config = MaruConfig(server_url=str(server.socket), chunk_size_bytes=CHUNK, enable_stats=True)
+    with MaruHandler(config) as handler:
+        assert handler.store("a", data=b"1")
+        assert handler.get_stats()["stats_manager"] == {"clients": {}}
