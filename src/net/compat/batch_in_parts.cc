@@ -13,17 +13,6 @@ namespace upstream = wire::compat;
 
 namespace {
 
-size_t ItemsOf(const upstream::MetadataRequest& request) {
-  if (const auto* keys = std::get_if<upstream::KeysRequest>(&request)) return keys->keys.size();
-  if (const auto* entries = std::get_if<upstream::RegisterRequest>(&request)) {
-    return entries->entries.size();
-  }
-  if (const auto* report = std::get_if<upstream::ReportStatsRequest>(&request)) {
-    return report->entries.size();
-  }
-  return 1;
-}
-
 template <typename T>
 std::vector<T> Slice(const std::vector<T>& all, size_t from) {
   const auto begin = all.begin() + static_cast<ptrdiff_t>(from);
@@ -36,6 +25,17 @@ void Append(std::vector<bool>& whole, const std::vector<bool>& part) {
 }
 
 }  // namespace
+
+size_t BatchInParts::ItemsOf(const upstream::MetadataRequest& request) {
+  if (const auto* keys = std::get_if<upstream::KeysRequest>(&request)) return keys->keys.size();
+  if (const auto* entries = std::get_if<upstream::RegisterRequest>(&request)) {
+    return entries->entries.size();
+  }
+  if (const auto* report = std::get_if<upstream::ReportStatsRequest>(&request)) {
+    return report->entries.size();
+  }
+  return 1;
+}
 
 std::unique_ptr<BatchInParts> BatchInParts::Cut(upstream::MetadataType type,
                                                 upstream::MetadataRequest* request) {

@@ -15,6 +15,8 @@ class BatchInParts {
  public:
   static constexpr size_t kItemsMax = 1024;  // keys or entries of one part
 
+  // Keys or entries; 1 of a request that has none.
+  static size_t ItemsOf(const wire::compat::MetadataRequest& request);
   // Null where one part is enough, and the request is as it was.
   static std::unique_ptr<BatchInParts> Cut(wire::compat::MetadataType type,
                                            wire::compat::MetadataRequest* request);

@@ -12,7 +12,6 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/log.h"
-#include "net/compat/batch_in_parts.h"
 #include "os/process.h"
 #include "os/tcp_socket.h"
 #include "wire/compat/metadata_codec.h"
@@ -44,6 +43,19 @@ Status SetOptions(void* socket) {
   return SetZmqOption<int>(socket, ZMQ_ROUTER_MANDATORY, 1);
 }
 
+// What answering a request takes, in keys: a key, or a KiB to read, takes about as long. Those that
+// go over regions or statistics have a turn of their own.
+size_t CostOf(const upstream::MetadataRequest& request, size_t message_bytes) {
+  const bool of_keys = std::holds_alternative<upstream::KeysRequest>(request) ||
+                       std::holds_alternative<upstream::RegisterRequest>(request) ||
+                       std::holds_alternative<upstream::ReportStatsRequest>(request);
+  const bool short_one = std::holds_alternative<upstream::HandshakeRequest>(request) ||
+                         std::holds_alternative<std::monostate>(request);  // malformed
+  if (!of_keys && !short_one) return MetadataEndpoint::kKeysPerTurnMax;
+  const size_t cost = std::max(BatchInParts::ItemsOf(request), message_bytes / kKiB);
+  return std::clamp<size_t>(cost, 1, MetadataEndpoint::kKeysPerTurnMax);
+}
+
 }  // namespace
 
 // One frame of a message. Made by receiving, given away by sending.
@@ -72,19 +84,20 @@ struct MetadataEndpoint::Message {
   size_t held_bytes() { return last.bytes().size() + kKiB; }
 };
 
+struct MetadataEndpoint::Batch {
+  std::unique_ptr<Message> message;  // what the request's texts point into
+  upstream::MetadataHeader header;
+  std::unique_ptr<BatchInParts> parts;
+};
+
 struct MetadataEndpoint::Peer {
   // Relaxed on both sides: a quantity that orders nothing. Added to here, taken from in ZeroMQ's
   // thread when it has sent a reply.
   std::atomic<size_t> reply_bytes_waiting{0};
-  bool in_batch = false;                          // one of batches_ is its
-  std::deque<std::unique_ptr<Message>> deferred;  // behind that batch
-};
+  std::unique_ptr<Batch> batch;                  // that is answered in parts
+  std::deque<std::unique_ptr<Message>> waiting;  // behind it, or for a turn with room
 
-struct MetadataEndpoint::Batch {
-  std::unique_ptr<Message> message;  // what the request's texts point into
-  std::shared_ptr<Peer> peer;
-  upstream::MetadataHeader header;
-  std::unique_ptr<BatchInParts> parts;
+  bool waits() const { return batch != nullptr || !waiting.empty(); }
 };
 
 // A reply that ZeroMQ holds; deleted in its thread when it has been sent or given up.
@@ -160,15 +173,35 @@ Status MetadataEndpoint::Open(std::string_view address, PeerLimit* limit) {
 void MetadataEndpoint::Drain() {
   // Receiving comes last: sending takes in the socket's notification, and only a receive that finds
   // nothing tells that there is none to wait for.
-  if (!batches_.empty()) AnswerPart();
+  AnswerWaiting();
   bool more = true;
-  for (uint32_t i = 0; more && i < kRequestsPerTurnMax && held_bytes_ < kHeldBytesMax; ++i) {
-    more = ReceiveOne();
+  size_t keys_left = kKeysPerTurnMax;
+  for (uint32_t i = 0; more && i < kRequestsPerTurnMax && keys_left > 0; ++i) {
+    if (held_bytes_ >= kHeldBytesMax) break;
+    more = ReceiveOne(&keys_left);
   }
-  if (more || !batches_.empty()) watch_->Again();
+  if (more || !line_.empty()) watch_->Again();
 }
 
-bool MetadataEndpoint::ReceiveOne() {
+void MetadataEndpoint::AnswerWaiting() {
+  size_t keys_left = kKeysPerTurnMax;
+  for (uint32_t i = 0; i < kRequestsPerTurnMax && keys_left > 0 && !line_.empty(); ++i) {
+    const std::shared_ptr<Peer> peer = line_.front();
+    if (peer->batch != nullptr) {
+      AnswerPart(peer.get());
+      keys_left = 0;
+    } else {
+      const size_t held = peer->waiting.front()->held_bytes();
+      if (!Begin(&peer->waiting.front(), &keys_left)) return;  // the first of the next turn
+      held_bytes_ -= held;
+      peer->waiting.pop_front();
+    }
+    line_.pop_front();
+    if (peer->waits()) line_.push_back(peer);
+  }
+}
+
+bool MetadataEndpoint::ReceiveOne(size_t* keys_left) {
   std::vector<Part> parts;  // the envelope, identity first, and the message
   bool fits = true;
   for (bool more = true; more;) {
@@ -194,56 +227,62 @@ bool MetadataEndpoint::ReceiveOne() {
   auto message = std::make_unique<Message>(Message{{}, std::move(parts.back())});
   parts.pop_back();
   message->envelope = std::move(parts);
-  if (!batches_.empty()) {
+  if (!line_.empty()) {
     const auto peer = peers_.find(std::string(AsText(message->envelope.front().bytes())));
-    if (peer != peers_.end() && peer->second->in_batch) {
-      held_bytes_ += message->held_bytes();
-      peer->second->deferred.push_back(std::move(message));
+    if (peer != peers_.end() && peer->second->waits()) {
+      Defer(std::move(message));
       return true;
     }
   }
-  Begin(std::move(message));
+  if (!Begin(&message, keys_left)) {
+    Defer(std::move(message));
+    *keys_left = 0;
+  }
   return true;
 }
 
-void MetadataEndpoint::Begin(std::unique_ptr<Message> message) {
+void MetadataEndpoint::Defer(std::unique_ptr<Message> message) {
+  const std::shared_ptr<Peer> peer = PeerOf(std::string(AsText(message->envelope.front().bytes())));
+  if (!peer->waits()) line_.push_back(peer);
+  held_bytes_ += message->held_bytes();
+  peer->waiting.push_back(std::move(message));
+}
+
+bool MetadataEndpoint::Begin(std::unique_ptr<Message>* message, size_t* keys_left) {
   upstream::MetadataHeader header;
   upstream::MetadataRequest request;
-  const Status status = upstream::DecodeMetadataRequest(message->last.bytes(), &header, &request);
+  Message& asked = **message;
+  const std::span<const std::byte> bytes = asked.last.bytes();
+  const Status status = upstream::DecodeMetadataRequest(bytes, &header, &request);
+  const size_t cost = CostOf(request, bytes.size());
+  if (cost > *keys_left) return false;
+  *keys_left -= cost;
   if (!status.ok()) {
     ++counters_.malformed;
-    return ReplyTo(*message, header, upstream::ErrorReply{std::string(status.message())});
+    ReplyTo(asked, header, upstream::ErrorReply{std::string(status.message())});
+    return true;
   }
   const auto type = static_cast<upstream::MetadataType>(header.type);
   std::unique_ptr<BatchInParts> parts = BatchInParts::Cut(type, &request);
-  if (parts == nullptr) return ReplyTo(*message, header, service_->Answer(type, request));
-  const std::shared_ptr<Peer> peer = PeerOf(std::string(AsText(message->envelope.front().bytes())));
-  peer->in_batch = true;
-  held_bytes_ += message->held_bytes();
-  batches_.push_back(
-      std::make_unique<Batch>(Batch{std::move(message), peer, header, std::move(parts)}));
-}
-
-void MetadataEndpoint::AnswerPart() {
-  std::unique_ptr<Batch> batch = std::move(batches_.front());
-  batches_.pop_front();
-  const auto type = static_cast<upstream::MetadataType>(batch->header.type);
-  batch->parts->Take(service_->Answer(type, batch->parts->Next()));
-  if (batch->parts->done()) return End(std::move(batch));
-  batches_.push_back(std::move(batch));
-}
-
-void MetadataEndpoint::End(std::unique_ptr<Batch> batch) {
-  ReplyTo(*batch->message, batch->header, batch->parts->Whole());
-  held_bytes_ -= batch->message->held_bytes();
-  Peer& peer = *batch->peer;
-  peer.in_batch = false;
-  while (!peer.in_batch && !peer.deferred.empty()) {
-    std::unique_ptr<Message> next = std::move(peer.deferred.front());
-    peer.deferred.pop_front();
-    held_bytes_ -= next->held_bytes();
-    Begin(std::move(next));
+  if (parts == nullptr) {
+    ReplyTo(asked, header, service_->Answer(type, request));
+    return true;
   }
+  const std::shared_ptr<Peer> peer = PeerOf(std::string(AsText(asked.envelope.front().bytes())));
+  if (!peer->waits()) line_.push_back(peer);
+  held_bytes_ += asked.held_bytes();
+  peer->batch = std::make_unique<Batch>(Batch{std::move(*message), header, std::move(parts)});
+  return true;
+}
+
+void MetadataEndpoint::AnswerPart(Peer* peer) {
+  Batch& batch = *peer->batch;
+  const auto type = static_cast<upstream::MetadataType>(batch.header.type);
+  batch.parts->Take(service_->Answer(type, batch.parts->Next()));
+  if (!batch.parts->done()) return;
+  ReplyTo(*batch.message, batch.header, batch.parts->Whole());
+  held_bytes_ -= batch.message->held_bytes();
+  peer->batch.reset();
 }
 
 void MetadataEndpoint::ReplyTo(Message& message, const upstream::MetadataHeader& header,

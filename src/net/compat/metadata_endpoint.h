@@ -3,9 +3,12 @@
 // answered here; the service sees good requests only and knows nothing of sockets.
 //
 // Nothing here waits for a peer: replies to one that does not read are dropped beyond a limit, and
-// nobody else notices. Connections are counted, and those beyond a limit ended (zmq_peers.h). A
-// batch of many keys is answered part by part, with other peers' requests between; later ones of
-// its own peer wait. All calls belong to the loop's thread.
+// nobody else notices. Connections are counted, and those beyond a limit ended (zmq_peers.h).
+//
+// A turn in the loop is bounded by keys, however many requests they come in: kItemsMax of
+// BatchInParts of what came now, as many of what waits in line. A batch of more is answered part by
+// part; what does not fit into a turn waits in line, and later requests of its peer behind it. All
+// calls belong to the loop's thread.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +23,7 @@
 
 #include "base/units.h"
 #include "maru/result.h"
+#include "net/compat/batch_in_parts.h"
 #include "net/compat/zmq_peers.h"
 #include "net/compat/zmq_socket.h"
 #include "net/event_loop.h"
@@ -41,8 +45,8 @@ class MetadataEndpoint {
   // Requests of one peer that wait within ZeroMQ; beyond it the peer's own sends wait. Each may
   // have kMetadataMessageBytesMax.
   static constexpr int kRequestsWaitingMax = 8;
-  // Bytes of batches that are answered in parts, and of requests that wait behind one of their own
-  // peer; beyond it none is received.
+  // Bytes of batches that are answered in parts, and of requests that wait in line; beyond it none
+  // is received.
   static constexpr size_t kHeldBytesMax = 64 * kMiB;
   // Replies of one peer that it has not taken yet, and their bytes.
   static constexpr int kRepliesWaitingMax = 16'384;
@@ -52,8 +56,10 @@ class MetadataEndpoint {
   static constexpr size_t kReplyBytesForReaders = 32 * kMiB;
   // A peer whose kernel takes nothing for so long while replies wait is disconnected.
   static constexpr int kDeafPeerMs = 60'000;
-  // Requests answered before other descriptors of the loop have their turn.
+  // Requests received, and requests of the line answered, before other descriptors of the loop have
+  // their turn; and what these may cost (CostOf).
   static constexpr uint32_t kRequestsPerTurnMax = 64;
+  static constexpr size_t kKeysPerTurnMax = BatchInParts::kItemsMax;
   // Frames before the message: identity, delimiter, and those of proxies.
   static constexpr size_t kEnvelopePartsMax = 8;
   static constexpr size_t kEnvelopePartBytesMax = 255;
@@ -96,13 +102,17 @@ class MetadataEndpoint {
   MetadataEndpoint(EventLoop* loop, MetadataService* service);
   Status Open(std::string_view address, PeerLimit* limit);
   void Drain();
-  // False when no message waits.
-  bool ReceiveOne();
-  // Answers a request, or keeps it as a batch.
-  void Begin(std::unique_ptr<Message> message);
-  // One part of the batch that has waited for longest.
-  void AnswerPart();
-  void End(std::unique_ptr<Batch> batch);
+  // Those in line, the longest waiting first.
+  void AnswerWaiting();
+  // One part of the peer's batch, which may be the last.
+  void AnswerPart(Peer* peer);
+  // False when no message waits. Takes what its answer cost from KEYS_LEFT.
+  bool ReceiveOne(size_t* keys_left);
+  // Answers a request, or takes it as its peer's batch. False: it costs more than is left, and is
+  // as it was.
+  bool Begin(std::unique_ptr<Message>* message, size_t* keys_left);
+  // At the end of what waits of its peer.
+  void Defer(std::unique_ptr<Message> message);
   void ReplyTo(Message& message, const wire::compat::MetadataHeader& header,
                const wire::compat::MetadataReply& reply);
   void Reply(std::vector<Part> envelope, std::vector<std::byte> message);
@@ -120,7 +130,7 @@ class MetadataEndpoint {
   // By identity. A peer without waiting replies is forgotten at the next sweep.
   std::unordered_map<std::string, std::shared_ptr<Peer>> peers_;
   size_t sweep_at_ = 1024;
-  std::deque<std::unique_ptr<Batch>> batches_;  // at most one of each peer
+  std::deque<std::shared_ptr<Peer>> line_;  // those of which something waits, each once
   size_t held_bytes_ = 0;
   uint64_t dropped_for_all_ = 0;  // for want of room for all
 };

@@ -6,8 +6,10 @@
 #include <unistd.h>
 #include <zmq.h>
 
+#include <algorithm>
 #include <array>
 #include <functional>
+#include <optional>
 #include <semaphore>
 #include <string>
 #include <vector>
@@ -62,6 +64,8 @@ class TestService : public MetadataService {
       return wire::compat::AllocationsReply{std::vector(20'000, handle)};
     }
     const auto& keys = std::get<wire::compat::KeysRequest>(request).keys;
+    keys_of_round_ += keys.size();
+    keys_of_a_round_max_ = std::max(keys_of_a_round_max_, keys_of_round_);
     if (type == MetadataType::kBatchExists) return AnswerBatch(keys);
     between_parts_ = between_parts_ || in_batch_;
     return wire::compat::ExistsReply{keys.at(0).starts_with("yes")};
@@ -79,6 +83,15 @@ class TestService : public MetadataService {
     const MutexLock lock(mutex_);
     return lists_;
   }
+  void EndRound() {
+    const MutexLock lock(mutex_);
+    keys_of_round_ = 0;
+  }
+  // The most that were asked for between two EndRound.
+  size_t keys_of_a_round_max() {
+    const MutexLock lock(mutex_);
+    return keys_of_a_round_max_;
+  }
 
  private:
   // The last key of a batch is "last".
@@ -95,6 +108,8 @@ class TestService : public MetadataService {
   bool between_parts_ MARU_GUARDED_BY(mutex_) = false;
   uint64_t requests_ MARU_GUARDED_BY(mutex_) = 0;
   uint64_t lists_ MARU_GUARDED_BY(mutex_) = 0;
+  size_t keys_of_round_ MARU_GUARDED_BY(mutex_) = 0;
+  size_t keys_of_a_round_max_ MARU_GUARDED_BY(mutex_) = 0;
 };
 
 class Client {
@@ -280,18 +295,19 @@ TEST_F(MetadataEndpointTest, DropsRepliesToAPeerThatDoesNotReadAndServesOthers) 
   EXPECT_LT(counters.replies_dropped, kLists - 50) << "within the limit they wait";
 }
 
-// The most keys that a batch may have; every third begins with "yes".
-Bytes LargestBatch(const std::string& padding = "") {
+// Every third key begins with "yes".
+Bytes Batch(uint32_t keys, const std::string& padding = "") {
   Bytes payload;
   wire::compat::MsgpackWriter out(&payload);
   out.Map(1);
   out.Text("keys");
-  out.Array(wire::compat::kBatchItemsMax);
-  for (size_t i = 0; i + 1 < wire::compat::kBatchItemsMax; ++i) {
-    out.Text((i % 3 == 0 ? "yes" : "no") + padding);
-  }
+  out.Array(keys);
+  for (uint32_t i = 0; i + 1 < keys; ++i) out.Text((i % 3 == 0 ? "yes" : "no") + padding);
   out.Text("last");
   return payload;
+}
+Bytes LargestBatch(const std::string& padding = "") {
+  return Batch(wire::compat::kBatchItemsMax, padding);
 }
 
 TEST_F(MetadataEndpointTest, ALargeBatchKeepsItsPeersOrderAndNobodyElseWaiting) {
@@ -333,6 +349,92 @@ TEST_F(MetadataEndpointTest, AnswersBatchesThatTogetherAreMoreThanItHolds) {
   for (const auto& dealer : dealers) {
     for (int k = 0; k < 5; ++k) EXPECT_EQ(SequenceOf(dealer->Receive().back()), 7u);
   }
+}
+
+// With another descriptor in the loop that is always ready.
+class MetadataEndpointTurns : public MetadataEndpointTest {
+ protected:
+  // Two turns may lie between two callbacks of the other descriptor: what came and what waited.
+  static constexpr size_t kKeysMax = 2 * 2 * MetadataEndpoint::kKeysPerTurnMax;
+  // In none of which a request is cut.
+  static constexpr uint32_t kKeys = BatchInParts::kItemsMax;
+  static constexpr uint32_t kRequests = 64;
+
+  void SetUp() override {
+    auto made = os::WakeFd::Create();
+    ASSERT_OK(made);
+    other_.emplace(std::move(*made));
+    ASSERT_OK(loop_.get()->Watch(other_->fd(), os::Interest::kRead,
+                                 [this](const os::ReadyEvent&) { service_.EndRound(); }));
+    other_->Notify();
+    MetadataEndpointTest::SetUp();
+  }
+  void TearDown() override {
+    loop_.Stop();
+    loop_.get()->Unwatch(other_->fd());
+    MetadataEndpointTest::TearDown();
+  }
+
+  std::optional<os::WakeFd> other_;
+};
+
+TEST_F(MetadataEndpointTurns, AreBoundedByKeysHoweverManyRequests) {
+  const Bytes batch = Batch(kKeys);
+  std::vector<std::unique_ptr<Client>> dealers;
+  for (int i = 0; i < 8; ++i) dealers.push_back(Connect(ZMQ_DEALER));
+  for (uint32_t k = 0; k < kRequests; ++k) {
+    for (const auto& dealer : dealers) dealer->Send({{}, Message(kBatchExists, k, batch)});
+  }
+  for (const auto& dealer : dealers) {
+    for (uint32_t k = 0; k < kRequests; ++k) EXPECT_EQ(SequenceOf(dealer->Receive().back()), k);
+  }
+  EXPECT_LE(service_.keys_of_a_round_max(), kKeysMax);
+}
+
+TEST_F(MetadataEndpointTurns, AreBoundedByKeysAtTheEndOfABatchTooThatOthersWaitedBehind) {
+  const Bytes batch = Batch(kKeys);
+  const auto dealer = Connect(ZMQ_DEALER);
+  dealer->Send({{}, Message(kBatchExists, 0, LargestBatch())});
+  for (uint32_t k = 1; k < kRequests; ++k) {
+    if (k % 4 == 0)
+      dealer->Send({{}, Message(kExists, k, KeyPayload("yes"))});
+    else
+      dealer->Send({{}, Message(kBatchExists, k, batch)});
+  }
+  for (uint32_t k = 0; k < kRequests; ++k) EXPECT_EQ(SequenceOf(dealer->Receive().back()), k);
+  EXPECT_LE(service_.keys_of_a_round_max(), kKeysMax);
+}
+
+// Requests of one key that wait do not keep one of as many as a turn has room for waiting.
+TEST_F(MetadataEndpointTurns, ServeALargeRequestAmongManySmallThatWait) {
+  constexpr uint32_t kSmall = 4000;
+  std::binary_semaphore at_last_part(0), go_on(0);
+  bool first = true;
+  uint32_t small_answered = 0;
+  std::optional<uint32_t> cut_at, large_at;
+  service_.OnAnswer([&](const MetadataRequest& request) {
+    const auto& keys = std::get<wire::compat::KeysRequest>(request).keys;
+    if (keys.size() == 1) ++small_answered;
+    if (keys.size() == 2) cut_at = small_answered;
+    if (keys.size() == kKeys && cut_at) large_at = small_answered;
+    if (!first || keys.back() != "last") return;
+    first = false;
+    at_last_part.release();
+    go_on.acquire();
+  });
+  const auto dealer = Connect(ZMQ_DEALER), other = Connect(ZMQ_DEALER);
+  dealer->Send({{}, Message(kBatchExists, 0, LargestBatch())});
+  for (uint32_t i = 0; i < kSmall; ++i) dealer->Send({{}, Message(kExists, i, KeyPayload("yes"))});
+  at_last_part.acquire();
+  other->Send({{}, Message(kBatchExists, 1, Batch(kKeys + 2))});
+  other->Send({{}, Message(kBatchExists, 2, Batch(kKeys))});
+  go_on.release();
+  for (uint32_t i = 0; i <= kSmall; ++i) dealer->Receive();
+  for (uint32_t i = 1; i <= 2; ++i) EXPECT_EQ(SequenceOf(other->Receive().back()), i);
+  loop_.Stop();
+  ASSERT_TRUE(cut_at && large_at);
+  constexpr uint32_t kTurns = 4;
+  EXPECT_LE(*large_at - *cut_at, 2 * kTurns * MetadataEndpoint::kRequestsPerTurnMax);
 }
 
 // One more endpoint in the same process.
@@ -496,10 +598,12 @@ TEST_F(MetadataEndpointLimit, AMultitudeThatAsksNothingIsBoundedAndWhoAsksStays)
 }
 
 TEST_F(MetadataEndpointLimit, TheLimitIsOneForAllAndComesBackWithAnEndpoint) {
-  const auto silent = ConnectSilently(second_->address(), kMax);
-  ExpectServed();  // at the first: the second's oldest goes
+  const auto one_more = Connect(ZMQ_REQ);
+  one_more->Ask(Message(kExists, 1, KeyPayload("yes")));
+  const auto silent = ConnectSilently(second_->address(), kMax);  // the oldest of them goes
   AwaitEnd(silent[0]);
   loop_.Stop();
+  EXPECT_EQ(limit_.ended, 1u) << "though nobody ever asked anything at the second";
   second_.reset();
   EXPECT_LE(limit_.open, 1u);
   EXPECT_EQ(limit_.open, endpoint_->connections().open());

@@ -45,6 +45,8 @@ Status ZmqPeers::Listen(EventLoop* loop, void* context, void* socket) {
   MARU_RETURN_IF_ERROR(SetZmqOption<int>(monitor_, ZMQ_LINGER, 0));
   if (zmq_connect(monitor_, kMonitorName) != 0) return ZmqStatus("watch", "a ZeroMQ socket");
   MARU_ASSIGN_OR_RETURN(watch_, ZmqWatch::Create(loop, monitor_, [this] { Drain(); }));
+  // ZeroMQ tells of a message in a pipe within the process only whoever has found the pipe empty.
+  Drain();
   return OkStatus();
 }
 

@@ -18,12 +18,14 @@ Result<std::unique_ptr<ZmqWatch>> ZmqWatch::Create(EventLoop* loop, void* socket
   if (zmq_getsockopt(socket, ZMQ_FD, &fd, &size) != 0) {
     return ZmqStatus("read the descriptor of", "a ZeroMQ socket");
   }
-  MARU_RETURN_IF_ERROR(
-      loop->Watch(fd, os::Interest::kRead, [self](const os::ReadyEvent&) { self->drain_(); }));
+  MARU_RETURN_IF_ERROR(loop->Watch(fd, os::Interest::kRead, [self](const os::ReadyEvent&) {
+    if (!self->asked_) self->drain_();  // else the turn that was asked for is this one
+  }));
   self->fd_ = fd;
   MARU_RETURN_IF_ERROR(
       loop->Watch(self->again_.fd(), os::Interest::kRead, [self](const os::ReadyEvent&) {
         self->again_.Drain();
+        self->asked_ = false;
         self->drain_();
       }));
   return watch;

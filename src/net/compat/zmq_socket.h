@@ -36,7 +36,10 @@ class ZmqWatch {
   ZmqWatch& operator=(const ZmqWatch&) = delete;
 
   // Another turn, after other descriptors of the loop have had theirs.
-  void Again() { again_.Notify(); }
+  void Again() {
+    asked_ = true;
+    again_.Notify();
+  }
 
  private:
   ZmqWatch(EventLoop* loop, os::WakeFd again, std::function<void()> drain)
@@ -45,7 +48,8 @@ class ZmqWatch {
   EventLoop* const loop_;
   os::WakeFd again_;
   const std::function<void()> drain_;
-  int fd_ = -1;  // the socket's own
+  int fd_ = -1;         // the socket's own
+  bool asked_ = false;  // for another turn
 };
 
 }  // namespace maru::net::compat
