@@ -49,8 +49,11 @@ test-integrations: everything  ## LMCache itself on it (its environment takes 2 
 	  -o addopts= python/tests/integrations python/tests/tensors_test.py \
 	  python/tests/examples_test.py $(PYTEST_FLAGS)
 
+# Numbers of keys for which there is no memory are left out.
+BENCH_KEYS ?= 1k,1M,10M
+
 bench: everything  ## Every operation beside the machine's limits, and the layers alone
-	build/maru bench
+	build/maru bench --keys $(BENCH_KEYS)
 	build/release/bench/catalogue_bench --keys=1000000
 	build/release/bench/codec_bench
 	build/release/bench/writer_bench --keys=1000000

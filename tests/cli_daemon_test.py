@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import socket
 import subprocess
 import sys
@@ -221,7 +222,7 @@ class RefusedStart(unittest.TestCase):
         checked = json.loads(done.stdout)
         self.assertEqual((checked["keys"], checked["clean"]), (1, True), why)
         left = {path.name for path in self.server.pool.parent.glob(self.server.pool.name + "*")}
-        self.assertLessEqual(left, {self.server.pool.name, self.server.key.name}, why)
+        self.assertEqual(left, {self.server.pool.name}, why)
         left = {path.name for path in self.server.folder.iterdir()}
         self.assertLessEqual(left, {"maru.sock", "maru.sock.lock", "server.log", "second"}, why)
 
@@ -280,6 +281,55 @@ class RefusedStart(unittest.TestCase):
         self.server.start()
         self.assertEqual(self.server.run("get", "k").stdout, b"bytes")
         self.assertTrue(self.server.json("audit")["clean"])
+
+
+class FirstStart(unittest.TestCase):
+    """A start that makes a pool and the key of its handles, and does not come to its end."""
+
+    def setUp(self):
+        self.server = Server(MARU, listen="tcp://127.0.0.1:0", rm_listen="127.0.0.1:0")
+        self.addCleanup(self.server.__exit__)
+        self.new = self.server.pool.with_name(self.server.pool.name + ".new")
+
+    def start(self, **options):
+        return subprocess.Popen(
+            self.server.command("serve", "--pool", f"file:{self.server.pool},size=64MiB",
+                                "--socket", self.server.socket, *self.server.options),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+    def left(self):
+        return {path.name for path in self.server.pool.parent.glob(self.server.pool.name + "*")}
+
+    def test_without_descriptors_enough_it_leaves_nothing(self):
+        refused = 0
+        for most in range(5, 128):
+            def limit(most=most):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+            with self.start(preexec_fn=limit) as process:
+                if any(line.startswith("listening on ") for line in process.stdout):
+                    process.terminate()
+                error = process.stderr.read()
+            if process.returncode == 0:
+                break
+            refused += 1
+            self.assertEqual(process.returncode, 1, (most, error))
+            self.assertEqual(self.left(), set(), (most, error))
+        self.assertEqual(process.returncode, 0)
+        self.assertGreater(refused, 5)
+        self.assertEqual(self.left(), {self.server.pool.name, self.server.key.name})
+
+    def test_stopped_as_soon_as_there_is_anything_it_stops_in_order(self):
+        for seen in (self.new, self.server.key):
+            for _ in range(4):
+                with self.start() as process:
+                    while not seen.exists() and process.poll() is None:
+                        pass
+                    process.terminate()
+                    process.communicate()
+                self.assertEqual(process.returncode, 0, seen)
+                self.assertEqual(self.left(), {self.server.pool.name, self.server.key.name}, seen)
+                self.server.pool.unlink()
+                self.server.key.unlink()
 
 
 if __name__ == "__main__":

@@ -217,29 +217,72 @@ class Formats(unittest.TestCase):
             raw = pool.read(len(shown["bytes"]) // 2).hex()
         if part != "root":
             self.assertEqual(shown["bytes"], raw, part)
-        return "\n".join(shown["lines"]), bytes.fromhex(shown["bytes"])
+        text = maru("pool", "dump", self.server.pool, part).stdout
+        return text, shown["fields"], bytes.fromhex(shown["bytes"])
 
     def test_every_part(self):
-        lines, data = self.dump("superblock")
+        lines, fields, data = self.dump("superblock")
         self.assertTrue(data.startswith(b"MARUDEV\0"))
         self.assertIn("layout version: 1", lines)
-        self.assertIn("starts: 1", self.dump("root")[0])
-        self.assertIn("kind:", self.dump("region:0")[0])
-        self.assertIn("client id:", self.dump("client:0")[0])
-        lines, _ = self.dump(f"record:{self.record}")
+        self.assertEqual((fields["layout_version"], fields["pool_bytes"]),
+                         (1, pathlib.Path(self.server.pool).stat().st_size))
+        lines, fields, _ = self.dump("root")
+        self.assertIn("starts: 1", lines)
+        self.assertEqual((fields["starts"], fields["clean"]), (1, False))
+        lines, fields, _ = self.dump("region:0")
+        self.assertIn("kind:", lines)
+        self.assertIn(fields["kind"], ("pages", "records", "text", "index", "leases"))
+        lines, fields, _ = self.dump("client:0")
+        self.assertIn("client id:", lines)
+        self.assertIn("label", fields)
+
+    def test_every_part_of_a_key(self):
+        lines, record, _ = self.dump(f"record:{self.record}")
         self.assertIn("state: live", lines)
         self.assertIn("length: 5000", lines)
-        home = re.search(r"home in the index: entry (\d+)", lines).group(1)
-        lines, data = self.dump(f"text:{self.record}")
+        self.assertEqual((record["state"], record["length_bytes"], record["namespace_bytes"],
+                          record["key_bytes"]), ("live", 5000, 5, 5))
+        self.assertIn(f"home in the index: entry {record['index_home']}", lines)
+        lines, fields, data = self.dump(f"text:{self.record}")
         self.assertEqual(data, b"spacea key")
         self.assertIn('"a key"', lines)
-        self.assertIn(f"entry {home}: record {self.record}", self.dump(f"index:{home}")[0])
+        self.assertEqual((fields["namespace"], fields["key"]), ("space", "a key"))
+        lines, fields, _ = self.dump(f"index:{record['index_home']}")
+        self.assertIn(f"entry {record['index_home']}: record {self.record}", lines)
+        self.assertEqual(fields["entries"][0]["record"], self.record)
+
+    def test_inspect_and_check_for_machines(self):
+        shown = json.loads(maru("pool", "inspect", self.server.pool, "--json").stdout)
+        self.assertTrue(shown["served"])
+        self.assertEqual(shown["pages_by_state"]["live"], 1)
+        self.assertEqual(sum(shown["pages_by_state"].values()), shown["pages"])
+        self.assertEqual(shown["pages"], sum(size["pages"] for size in shown["page_sizes"]))
+        self.assertEqual(shown["root"]["starts"], 1)
+        kinds = {region["kind"] for region in shown["regions"]}
+        self.assertEqual(kinds, set(shown["kinds"]))
+        covered = sum(region["length_bytes"] for region in shown["regions"])
+        self.assertEqual(covered + shown["head_bytes"] + shown["free_bytes"],
+                         shown["superblock"]["pool_bytes"])
+        with self.server.waiting_instance():
+            shown = json.loads(maru("pool", "inspect", self.server.pool, "--json").stdout)
+            self.assertEqual([client["lives"] for client in shown["clients"]], [True])
+        self.assertEqual(self.server.stop(), 0)
+        report = json.loads(maru("pool", "check", self.server.pool, "--json").stdout)
+        self.assertEqual((report["ok"], report["clean"], report["keys"]), (True, True, 1))
+        self.assertEqual(report["pages_by_state"]["live"], 1)
+        self.assertEqual(sum(report["pages_by_state"].values()), report["pages"])
+        self.assertEqual((report["extents"], report["clients"]), (0, 0))
+        self.assertEqual((report["mends"], report["mends_left_out"]), ([], 0))
 
     def test_lease_blocks_of_an_attached_client(self):
         with self.server.waiting_instance():
             shown = [maru("pool", "dump", self.server.pool, f"leases:{slot}").stdout
                      for slot in range(8)]
+            slot = next(i for i, text in enumerate(shown) if "slots high: " in text)
+            _, fields, _ = self.dump(f"leases:{slot}")
         self.assertEqual(len([text for text in shown if "slots high: " in text]), 1, shown)
+        self.assertEqual([block["ordinal"] for block in fields["blocks"]], [0, 1])
+        self.assertEqual(fields["blocks"][0]["pending_pages"], 0)
 
     def test_wrong_parts(self):
         for part, code in (("record", 2), ("record:x", 2), ("superblock:1", 2), ("soul", 2),
@@ -261,7 +304,8 @@ class Formats(unittest.TestCase):
         self.assertIn(b"ping request (11)", done.stdout)
         self.assertEqual(self.frame(bytes.fromhex(ping.decode())).stdout, done.stdout)
         shown = json.loads(self.frame(ping, "--json").stdout)
-        self.assertIn("request_number: 1", shown["lines"])
+        self.assertEqual((shown["message"], shown["reply"], shown["request_number"],
+                          shown["payload"]), ("ping", False, 1, {}))
         for wrong, code in ((b"", 4), (b"4d4152", 4), (b"4d4", 2), (b"xyz", 2),
                             (ping.replace(b"0b00", b"6300"), 4),
                             (ping.replace(b"0000 00000000 0", b"0000 01000000 0"), 4)):
@@ -277,11 +321,40 @@ class Formats(unittest.TestCase):
             self.assertEqual(done.returncode, 0, (name, done.stderr))
             self.assertIn(b"message: ", done.stdout)
 
+    def examples(self, page):
+        text = (SOURCE / "docs" / "formats" / page).read_text()
+        return {name: bytes.fromhex("".join(re.sub(r"^[0-9a-f]+:|;.*$", "", line)
+                                            for line in lines.splitlines()))
+                for name, lines in re.findall(r"```dump (\S+)\n(.*?)```", text, re.DOTALL)}
+
+    def test_messages_of_upstreams_protocols(self):
+        shown = {}
+        for page, prefix in (("upstream_metadata.md", ""), ("upstream_resource_manager.md", "rm-")):
+            for name, message in self.examples(page).items():
+                if name.startswith("zmtp"):
+                    continue  # what carries the messages
+                done = self.frame(message.hex().encode(), "--json")
+                self.assertEqual(done.returncode, 0, (name, done.stderr))
+                shown[prefix + name] = json.loads(done.stdout)
+                self.assertEqual(bytes.fromhex(shown[prefix + name]["bytes"]), message)
+                self.assertEqual(self.frame(message).returncode, 0, name)
+                for cut in (1, len(message) // 2):
+                    self.assertEqual(self.frame(message[:-cut].hex().encode()).returncode, 4,
+                                     (name, cut))
+        self.assertEqual(shown["register-request"]["message"], "REGISTER_KV")
+        self.assertEqual(shown["register-request"]["payload"]["key"], "hello world")
+        self.assertTrue(shown["register-reply"]["reply"])
+        self.assertEqual(shown["batch-lookup-request"]["payload"]["keys"],
+                         ["hello world", "missing"])
+        self.assertEqual(shown["rm-alloc-reply"]["payload"]["path"], "/dev/shm/maru-1000")
+        self.assertEqual(shown["rm-alloc-reply"]["payload"]["handle"]["region_id"], 5242881)
+        lines = self.frame(self.examples("upstream_metadata.md")["batch-lookup-request"]).stdout
+        self.assertIn(b'payload.keys[1]: "missing"', lines)
+
     def test_each_page_names_its_command(self):
         for page in (SOURCE / "docs" / "formats").glob("*.md"):
-            if page.name.startswith("upstream_"):
-                continue  # Another project's messages: no command of ours reads them.
-            wanted = "`maru frame" if page.name == "frame.md" else "`maru pool dump"
+            frames = page.name == "frame.md" or page.name.startswith("upstream_")
+            wanted = "`maru frame" if frames else "`maru pool dump"
             self.assertIn(wanted, page.read_text(), page.name)
 
 

@@ -2,11 +2,13 @@
 
 #include "tools/bench.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "base/bytes.h"
 #include "base/units.h"
 #include "layout/geometry.h"
+#include "os/event.h"
 #include "os/file.h"
 #include "os/machine.h"
 #include "pool/new_pool.h"
@@ -24,16 +26,18 @@ constexpr OptionRow kOptions[] = {
     {"readers", "LIST", "1,2,4", "How many processes look keys up at once", Takes::kOne},
     {"batch", "LIST", "1,16,64,256", "How many keys one look-up names", Takes::kOne},
     {"repetitions", "N", "5", "Of each case; medians are told", Takes::kOne},
-    {"time", "MS", "200", "Of each repetition of a look-up", Takes::kOne},
+    {"time", "MS", "100", "Of each repetition of a look-up", Takes::kOne},
     {"messages", "N", "1000", "In each repetition of a message", Takes::kOne},
     {"page-size", "SIZE", "512", "Bytes of a page of the keys that are looked up", Takes::kOne},
     {"only", "LIST", "catalogue,socket,payload,server", "Which parts", Takes::kOne},
+    {"markdown", nullptr, "", "Tables as in docs/performance.md", Takes::kNothing},
 };
 
 constexpr uint64_t kKeysMax = 100'000'000;
 constexpr size_t kListMax = 16;
 constexpr uint64_t kBytesAKey = 360;                   // of catalogue, while an index grows
 constexpr uint64_t kSpareBytes = uint64_t{512} << 20;  // payload, lease areas, the pool's head
+constexpr uint64_t kTableBytesAKey = 256;              // for bare reads of the same spread
 
 std::vector<std::string> Split(const std::string& list) {
   std::vector<std::string> parts;
@@ -129,6 +133,8 @@ Status MeasureRestart(BenchSpec* spec, uint64_t keys, PrivateRun* run,
   row.section = "server";
   row.operation = "restart, until it serves all keys";
   row.keys = keys;
+  row.p50_ns = Median(seconds) * 1e9;
+  row.p99_ns = *std::ranges::max_element(seconds) * 1e9;
   row.value = Median(std::move(seconds));
   row.unit = "s";
   if (keys == 1'000'000) row.goal = "under 1 s with 1M keys";
@@ -177,18 +183,25 @@ Result<BenchSpec> SpecOf(const Arguments& arguments) {
   return spec;
 }
 
+uint64_t PoolBytes(const BenchSpec& spec, uint64_t keys) {
+  return keys * (spec.page_bytes + kBytesAKey) + kSpareBytes;
+}
+
 // One number of keys, on a server of its own.
 Status RunPrivate(BenchSpec spec, const Parts& parts, uint64_t keys, const BenchNote& note,
                   std::vector<BenchRow>* rows) {
   note("a private server, and " + std::to_string(keys) + " keys");
   PrivateRun run(spec.server_log);
-  MARU_RETURN_IF_ERROR(run.Start(keys * (spec.page_bytes + kBytesAKey) + kSpareBytes));
+  MARU_RETURN_IF_ERROR(run.Start(PoolBytes(spec, keys)));
   spec.server = run.server().socket_path();
   spec.server_pid = run.server().pid();
   MARU_RETURN_IF_ERROR(BenchFill(spec, keys, note, rows));
   if (parts.server) MARU_RETURN_IF_ERROR(BenchServer(spec, keys, note, rows));
   if (parts.catalogue) MARU_RETURN_IF_ERROR(BenchCatalogue(spec, keys, note, rows));
-  if (parts.socket) MARU_RETURN_IF_ERROR(BenchSocket(spec, keys, note, rows));
+  if (parts.socket) {
+    MARU_RETURN_IF_ERROR(BenchSocket(spec, keys, note, rows));
+    MARU_RETURN_IF_ERROR(BenchFinds(spec, keys, note, rows));
+  }
   // The same whatever the number of keys.
   if (parts.payload && keys == spec.keys.front()) {
     MARU_RETURN_IF_ERROR(BenchPayload(spec, note, rows));
@@ -200,19 +213,71 @@ Status RunPrivate(BenchSpec spec, const Parts& parts, uint64_t keys, const Bench
   return OkStatus();
 }
 
-// On a running server, in a namespace of the bench's own; its keys are deleted afterwards. What
-// would disturb others is left out: its cores and its restart.
-Status RunShared(const BenchSpec& spec, const Parts& parts, uint64_t keys, const BenchNote& note,
-                 std::vector<BenchRow>* rows) {
-  note(std::to_string(keys) + " keys on " + spec.server);
-  Status status = BenchFill(spec, keys, note, rows);
-  if (status.ok() && parts.catalogue) status = BenchCatalogue(spec, keys, note, rows);
-  if (status.ok() && parts.socket) status = BenchSocket(spec, keys, note, rows);
-  if (status.ok() && parts.payload && keys == spec.keys.front()) {
-    status = BenchPayload(spec, note, rows);
+// Leaves out of the spec what would need more memory than there is; all of it is refused.
+Status LeaveOutTooMany(BenchSpec* spec) {
+  constexpr size_t kTextMax = 64 * 1024;
+  MARU_ASSIGN_OR_RETURN(const std::string text, os::ReadTextFile("/proc/meminfo", kTextMax));
+  const size_t at = text.find("MemAvailable:");
+  if (at == std::string::npos) return OkStatus();
+  MARU_ASSIGN_OR_RETURN(const uint64_t limit, os::MemoryLimitBytes());
+  const uint64_t available =
+      std::min<uint64_t>(limit, std::strtoull(text.c_str() + at + 13, nullptr, 10) * 1024);
+  for (const uint64_t keys : spec->keys) {
+    if (PoolBytes(*spec, keys) + keys * kTableBytesAKey > available) spec->left_out.push_back(keys);
   }
-  const Status emptied = BenchEmpty(spec, keys);
-  return status.ok() ? emptied : status;
+  if (spec->left_out.size() == spec->keys.size()) {
+    return ResourceExhausted("--keys " + KeysText(spec->keys.front()) + ": takes " +
+                             FormatSize(PoolBytes(*spec, spec->keys.front())) + " of memory, " +
+                             FormatSize(available) + " are there");
+  }
+  std::erase_if(spec->keys,
+                [spec](uint64_t keys) { return std::ranges::count(spec->left_out, keys) > 0; });
+  return OkStatus();
+}
+
+Status MeasureShared(const BenchSpec& spec, const Parts& parts, uint64_t keys,
+                     const BenchNote& note, std::vector<BenchRow>* rows) {
+  MARU_RETURN_IF_ERROR(BenchFill(spec, keys, note, rows));
+  if (parts.catalogue) MARU_RETURN_IF_ERROR(BenchCatalogue(spec, keys, note, rows));
+  if (parts.socket) {
+    MARU_RETURN_IF_ERROR(BenchSocket(spec, keys, note, rows));
+    MARU_RETURN_IF_ERROR(BenchFinds(spec, keys, note, rows));
+  }
+  if (!parts.payload || keys != spec.keys.front()) return OkStatus();
+  return BenchPayload(spec, note, rows);
+}
+
+// On a running server, in a namespace of the bench's own; its keys are deleted afterwards, also
+// when it fails or is to stop. What would disturb others is left out: its cores and its restart.
+Status RunShared(BenchSpec spec, const Parts& parts, uint64_t keys, const BenchNote& note,
+                 std::vector<BenchRow>* rows) {
+  // One that does not answer is told before anything lies there.
+  MARU_RETURN_IF_ERROR(BenchClient(spec, spec.page_bytes).status());
+  MARU_ASSIGN_OR_RETURN(const os::SignalFd signals, os::StopSignals());
+  Status stopped;  // the first signal ends the run, a second one its deletions
+  spec.go_on = [&signals, &stopped] {
+    const auto signal = signals.TryTake();
+    if (!signal) return OkStatus();
+    return stopped = FailedPrecondition("ended by signal " + std::to_string(*signal));
+  };
+  note(std::to_string(keys) + " keys on " + spec.server);
+  Status status = MeasureShared(spec, parts, keys, note, rows);
+  // The workers may have had the same signal, and be told as an error of theirs.
+  if (!status.ok() && stopped.ok()) static_cast<void>(spec.go_on());
+  if (!stopped.ok()) status = stopped;
+  const Status emptied = BenchEmpty(spec);
+  if (status.ok() && emptied.ok()) return OkStatus();
+  const std::string why = status.ok() ? "" : std::string(status.message()) + "; ";
+  return Status(status.ok() ? emptied.code() : status.code(),
+                emptied.ok() ? why + "its keys are deleted"
+                             : why + "up to " + std::to_string(keys) + " keys of namespace " +
+                                   spec.name_space + " stay on " + spec.server + ": " +
+                                   std::string(emptied.message()));
+}
+
+BenchForm FormOf(const Arguments& arguments) {
+  if (arguments.json()) return BenchForm::kJson;
+  return arguments.Has("markdown") ? BenchForm::kMarkdown : BenchForm::kText;
 }
 
 Result<Exit> Bench(const Arguments& arguments) {
@@ -222,6 +287,8 @@ Result<Exit> Bench(const Arguments& arguments) {
   if (shared) {
     spec.server = ServerOf(arguments);
     spec.server_user = arguments.Get("server-user");
+  } else {
+    MARU_RETURN_IF_ERROR(LeaveOutTooMany(&spec));
   }
   const BenchNote note = [&arguments](const std::string& text) {
     if (!arguments.json()) Note(text);
@@ -232,7 +299,7 @@ Result<Exit> Bench(const Arguments& arguments) {
     MARU_RETURN_IF_ERROR(shared ? RunShared(spec, parts, keys, note, &rows)
                                 : RunPrivate(spec, parts, keys, note, &rows));
   }
-  PrintBench(spec, rows, arguments.json());
+  PrintBench(spec, rows, FormOf(arguments));
   return Exit::kDone;
 }
 
@@ -241,18 +308,20 @@ Result<Exit> Bench(const Arguments& arguments) {
 extern const Command kBench = {
     "bench",
     "Measure every operation beside the machine's own limits",
-    "On a private server with a pool in /dev/shm, both gone afterwards; with --server "
-    "(MARU_SERVER)\n"
-    "on a running one, in a namespace of its own. Each row has medians over the repetitions, and\n"
-    "beside them what the machine takes for the bare work in the same run: random reads of as "
-    "many\n"
-    "cache lines, a round trip of the same sizes over a bare socket, memcpy. The column times is "
+    "On a private server with a pool in /dev/shm, both gone afterwards; with --server\n"
+    "(MARU_SERVER) on a running one, in a namespace of its own, whose keys are deleted at the "
+    "end,\n"
+    "also when it is stopped. Each row has medians over the repetitions, and beside them what the\n"
+    "machine takes for the bare work in the same run: random reads of as many cache lines, a "
+    "round\n"
+    "trip of the same sizes over a bare socket on the same cores, memcpy. The column times is "
     "ours\n"
-    "divided by that. Look-ups cost no message, so they stand apart from what goes over the "
-    "socket.\n"
+    "divided by that. Look-ups are told twice: in the catalogue in shared memory, which costs no\n"
+    "message, and by message over the socket. Numbers of keys for which there is no memory are\n"
+    "left out.\n"
     "Examples:\n"
     "  maru bench\n"
-    "  maru bench --keys 1k,1M,10M --json >bench.json     needs 15 GiB of memory\n"
+    "  maru bench --keys 1k,1M,10M --json >bench.json     needs 12 GiB of memory\n"
     "  maru bench --only socket --keys 1k --messages 5000",
     kOptions,
     {},

@@ -3,6 +3,7 @@
 // A bench is one process that measures messages and drives workers, each a process of its own
 // (`maru bench-worker`): readers with a client each, and the other end of a bare socket. Orders go
 // to a worker over a socket pair, as short texts, and its answer comes back the same way.
+// bench_worker.cc is the worker's side, bench_orders.cc the bench's.
 #pragma once
 
 #include <array>
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,6 +44,9 @@ struct BenchRow {
   bool goal_met = false;
 };
 
+// Asked between two cases: an error once the run is to end.
+using BenchGoOn = std::function<Status()>;
+
 struct BenchSpec {
   ServerLog server_log = ServerLog::kShown;
   std::vector<uint64_t> keys;
@@ -55,6 +60,8 @@ struct BenchSpec {
   std::string name_space;
   int32_t server_pid = 0;  // 0: not ours, so it is left on the cores where it is
   std::vector<int> cores;
+  std::vector<uint64_t> left_out;  // of keys: numbers for which there is no memory
+  BenchGoOn go_on = [] { return OkStatus(); };
 };
 
 using BenchClock = std::chrono::steady_clock;
@@ -96,7 +103,8 @@ class BenchWorker {
   // `core` < 0: any. `table`: what "reads" reads, see bench_worker.cc; may be null.
   static Result<std::unique_ptr<BenchWorker>> Start(const BenchSpec& spec, uint64_t keys, int core,
                                                     const os::File* table);
-  Status Order(const std::string& order);
+  // `descriptor` goes with it; negative: none.
+  Status Order(const std::string& order, int descriptor = -1);
   // The numbers of the answer; its error when it is one.
   Result<std::vector<double>> Answer();
   os::SeqpacketSocket& socket() { return socket_; }
@@ -110,22 +118,64 @@ class BenchWorker {
   os::SeqpacketSocket socket_;
 };
 
+// The answers of the first `count` workers to one order that is given to them at once, each with a
+// seed of its own behind it.
+struct BenchTogether {
+  double per_second = 0, p50_ns = 0, p99_ns = 0;  // calls of all; medians over the workers
+};
+Result<BenchTogether> OrderAll(std::span<const std::unique_ptr<BenchWorker>> workers,
+                               uint32_t count, const std::string& order, uint64_t seed);
+
+// What was measured of one operation, round by round beside the limit.
+class BenchRounds {
+ public:
+  void Add(double p50_ns, double p99_ns, double limit_ns, double calls_per_second = 0);
+  // Into the row: medians, and rates where there were any.
+  void Fill(BenchRow* row) const;
+
+ private:
+  std::vector<double> p50_, p99_, limit_, ratio_, rate_;
+};
+
 Result<std::unique_ptr<Client>> BenchClient(const BenchSpec& spec, uint64_t page_bytes);
 
 // Each adds its rows. `note` tells people what is being done.
 using BenchNote = std::function<void(const std::string&)>;
 Status BenchFill(const BenchSpec& spec, uint64_t keys, const BenchNote& note,
                  std::vector<BenchRow>* rows);
-Status BenchEmpty(const BenchSpec& spec, uint64_t keys);
+// Deletes all keys of the bench's namespace.
+Status BenchEmpty(const BenchSpec& spec);
 Status BenchCatalogue(const BenchSpec& spec, uint64_t keys, const BenchNote& note,
                       std::vector<BenchRow>* rows);
 Status BenchSocket(const BenchSpec& spec, uint64_t keys, const BenchNote& note,
                    std::vector<BenchRow>* rows);
+// Look-ups by message, as in a catalogue that is not shared.
+Status BenchFinds(const BenchSpec& spec, uint64_t keys, const BenchNote& note,
+                  std::vector<BenchRow>* rows);
 Status BenchPayload(const BenchSpec& spec, const BenchNote& note, std::vector<BenchRow>* rows);
 // What the server costs: memory for each key, processor time while clients only read.
 Status BenchServer(const BenchSpec& spec, uint64_t keys, const BenchNote& note,
                    std::vector<BenchRow>* rows);
 
-void PrintBench(const BenchSpec& spec, const std::vector<BenchRow>& rows, bool as_json);
+// Which cores the client's side and the server run on while messages are measured.
+struct BenchPlacement {
+  std::string name;
+  std::span<const int> clients, server;  // none: they stay where they are
+};
+std::vector<BenchPlacement> PlacementsOf(const BenchSpec& spec);
+// Puts the server and `workers` there, and this process on the first of the clients' cores.
+Status Place(const BenchSpec& spec, const BenchPlacement& placement,
+             std::span<const std::unique_ptr<BenchWorker>> clients, const BenchWorker& bare_server);
+// All as they were.
+Status Unplace(const BenchSpec& spec);
+
+enum class BenchForm : uint8_t { kText, kJson, kMarkdown };
+void PrintBench(const BenchSpec& spec, const std::vector<BenchRow>& rows, BenchForm form);
+std::string KeysText(uint64_t keys);  // "1M"
+std::string TimeText(double nanoseconds);
+std::string CountText(double count);
+std::string FixedText(double value, int digits);
+// Tables as in docs/performance.md: look-ups in the catalogue and over the socket side by side.
+std::string BenchMarkdown(const BenchSpec& spec, const std::vector<BenchRow>& rows);
 
 }  // namespace maru::tools

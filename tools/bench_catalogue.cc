@@ -39,32 +39,6 @@ Result<os::File> MakeTable(uint64_t keys) {
   return file;
 }
 
-// The answers of all readers to one order that is given to them at once.
-struct Together {
-  double per_second = 0, p50 = 0, p99 = 0;
-};
-Result<Together> OrderAll(std::vector<std::unique_ptr<BenchWorker>>& workers, uint32_t count,
-                          const std::string& order, uint64_t seed) {
-  const auto start = BenchClock::now();
-  for (uint32_t i = 0; i < count; ++i) {
-    MARU_RETURN_IF_ERROR(workers[i]->Order(order + " " + std::to_string(seed + i)));
-  }
-  Together all;
-  std::vector<double> p50, p99;
-  for (uint32_t i = 0; i < count; ++i) {
-    MARU_ASSIGN_OR_RETURN(const std::vector<double> numbers, workers[i]->Answer());
-    if (numbers.size() != 4) return Internal("a worker answers with too few numbers");
-    all.per_second += numbers[0];
-    p50.push_back(numbers[2]);
-    p99.push_back(numbers[3]);
-  }
-  // By the time of all of them: on fewer cores than readers they take turns.
-  all.per_second /= std::chrono::duration<double>(BenchClock::now() - start).count();
-  all.p50 = Median(std::move(p50));
-  all.p99 = Median(std::move(p99));
-  return all;
-}
-
 // Of one reader in a pool of a million keys.
 void SetGoal(const LookupCase& what, BenchRow* row) {
   if (row->keys != 1'000'000 || row->readers != 1 || !what.hit) return;
@@ -85,16 +59,13 @@ Result<BenchRow> MeasureCase(const BenchSpec& spec, uint64_t keys, const LookupC
                              uint32_t batch, uint32_t readers,
                              std::vector<std::unique_ptr<BenchWorker>>& workers) {
   const std::string tail = " " + std::to_string(batch) + " " + std::to_string(spec.time_ms);
-  std::vector<double> rates, p50s, p99s, limits, ratios;
+  BenchRounds rounds;
   for (uint32_t round = 0; round < spec.repetitions; ++round) {
+    MARU_RETURN_IF_ERROR(spec.go_on());
     const uint64_t seed = 1 + uint64_t{round} * readers;
-    MARU_ASSIGN_OR_RETURN(const Together ours, OrderAll(workers, readers, what.order + tail, seed));
-    MARU_ASSIGN_OR_RETURN(const Together bare, OrderAll(workers, readers, "reads" + tail, seed));
-    rates.push_back(ours.per_second * batch);
-    p50s.push_back(ours.p50);
-    p99s.push_back(ours.p99);
-    limits.push_back(bare.p50);
-    ratios.push_back(ours.p50 / bare.p50);
+    MARU_ASSIGN_OR_RETURN(const auto ours, OrderAll(workers, readers, what.order + tail, seed));
+    MARU_ASSIGN_OR_RETURN(const auto bare, OrderAll(workers, readers, "reads" + tail, seed));
+    rounds.Add(ours.p50_ns, ours.p99_ns, bare.p50_ns, ours.per_second);
   }
   BenchRow row;
   row.section = "catalogue";
@@ -102,11 +73,7 @@ Result<BenchRow> MeasureCase(const BenchSpec& spec, uint64_t keys, const LookupC
   row.keys = keys;
   row.readers = readers;
   row.batch = batch;
-  row.per_second = Median(std::move(rates));
-  row.p50_ns = Median(std::move(p50s));
-  row.p99_ns = Median(std::move(p99s));
-  row.limit_ns = Median(std::move(limits));
-  row.times_limit = Median(std::move(ratios));
+  rounds.Fill(&row);
   SetGoal(what, &row);
   return row;
 }

@@ -81,22 +81,17 @@ Result<BenchRow> Measure(const BenchSpec& spec, const char* name,
                          const std::function<Status(Samples*, Samples*)>& round) {
   Samples unused(kPages), unused_too(kPages);
   MARU_RETURN_IF_ERROR(round(&unused, &unused_too));  // page faults and cold caches
-  std::vector<double> p50, p99, limit, ratio;
+  BenchRounds rounds;
   for (uint32_t i = 0; i < spec.repetitions; ++i) {
+    MARU_RETURN_IF_ERROR(spec.go_on());
     Samples ours(kPages), bare(kPages);
     MARU_RETURN_IF_ERROR(round(&ours, &bare));
-    p50.push_back(ours.Percentile(50));
-    p99.push_back(ours.Percentile(99));
-    limit.push_back(bare.Percentile(50));
-    ratio.push_back(p50.back() / limit.back());
+    rounds.Add(ours.Percentile(50), ours.Percentile(99), bare.Percentile(50));
   }
   BenchRow row;
   row.section = "payload";
   row.operation = name;
-  row.p50_ns = Median(p50);
-  row.p99_ns = Median(p99);
-  row.limit_ns = Median(limit);
-  row.times_limit = Median(ratio);
+  rounds.Fill(&row);
   row.value = kPayloadBytes / row.p50_ns;
   row.unit = "GB/s";
   row.goal = "95% of memcpy";

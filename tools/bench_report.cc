@@ -9,9 +9,7 @@
 
 namespace maru::tools {
 
-namespace {
-
-std::string Fixed(double value, int digits) {
+std::string FixedText(double value, int digits) {
   char text[48];
   std::snprintf(text, sizeof(text), "%.*f", digits, value);
   return text;
@@ -20,15 +18,15 @@ std::string Fixed(double value, int digits) {
 // 0.42 us, 13.5 us, 1.2 ms.
 std::string TimeText(double nanoseconds) {
   if (nanoseconds == 0) return "";
-  if (nanoseconds < 1e6) return Fixed(nanoseconds / 1e3, nanoseconds < 10e3 ? 2 : 1) + " us";
-  return Fixed(nanoseconds / 1e6, 2) + " ms";
+  if (nanoseconds < 1e6) return FixedText(nanoseconds / 1e3, nanoseconds < 10e3 ? 2 : 1) + " us";
+  return FixedText(nanoseconds / 1e6, 2) + " ms";
 }
 
 std::string CountText(double count) {
   if (count == 0) return "";
-  if (count >= 1e6) return Fixed(count / 1e6, 2) + " M";
-  if (count >= 1e4) return Fixed(count / 1e3, 0) + " k";
-  return Fixed(count, 0);
+  if (count >= 1e6) return FixedText(count / 1e6, 2) + " M";
+  if (count >= 1e4) return FixedText(count / 1e3, 0) + " k";
+  return FixedText(count, 0);
 }
 
 std::string KeysText(uint64_t keys) {
@@ -38,10 +36,13 @@ std::string KeysText(uint64_t keys) {
   return std::to_string(keys);
 }
 
+namespace {
+
 void PrintJson(const BenchSpec& spec, const std::vector<BenchRow>& rows) {
   nlohmann::ordered_json json;
   json["cores"] = spec.cores.size();
   json["repetitions"] = spec.repetitions;
+  json["keys_left_out"] = spec.left_out;
   json["rows"] = nlohmann::ordered_json::array();
   for (const BenchRow& row : rows) {
     nlohmann::ordered_json one;
@@ -71,13 +72,13 @@ void PrintSection(const char* section, const char* about, const std::vector<Benc
                                                   "goal"}};
   for (const BenchRow& row : rows) {
     if (row.section != section) continue;
-    lines.push_back({row.operation, KeysText(row.keys),
-                     row.readers > 0 ? std::to_string(row.readers) : "",
-                     row.batch > 0 ? std::to_string(row.batch) : "", row.placement,
-                     TimeText(row.p50_ns), TimeText(row.p99_ns), CountText(row.per_second),
-                     TimeText(row.limit_ns), row.times_limit > 0 ? Fixed(row.times_limit, 2) : "",
-                     row.unit.empty() ? "" : Fixed(row.value, 2) + " " + row.unit,
-                     row.goal.empty() ? "" : row.goal + (row.goal_met ? ": met" : ": MISSED")});
+    lines.push_back(
+        {row.operation, KeysText(row.keys), row.readers > 0 ? std::to_string(row.readers) : "",
+         row.batch > 0 ? std::to_string(row.batch) : "", row.placement, TimeText(row.p50_ns),
+         TimeText(row.p99_ns), CountText(row.per_second), TimeText(row.limit_ns),
+         row.times_limit > 0 ? FixedText(row.times_limit, 2) : "",
+         row.unit.empty() ? "" : FixedText(row.value, 2) + " " + row.unit,
+         row.goal.empty() ? "" : row.goal + (row.goal_met ? ": met" : ": MISSED")});
   }
   if (lines.size() == 1) return;
   // Columns that say nothing here are left out.
@@ -96,14 +97,18 @@ void PrintSection(const char* section, const char* about, const std::vector<Benc
 
 }  // namespace
 
-void PrintBench(const BenchSpec& spec, const std::vector<BenchRow>& rows, bool as_json) {
-  if (as_json) return PrintJson(spec, rows);
+void PrintBench(const BenchSpec& spec, const std::vector<BenchRow>& rows, BenchForm form) {
+  if (form == BenchForm::kJson) return PrintJson(spec, rows);
+  if (form == BenchForm::kMarkdown) return PrintLine(BenchMarkdown(spec, rows));
   PrintSection("catalogue", "Catalogue: no message. Limit: random reads of as many cache lines.",
                rows);
   PrintSection("socket",
                "Unix socket. Limit: a bare round trip of the same sizes on the same cores.", rows);
   PrintSection("payload", "Payload of 1 MiB. Limit: memcpy between the same addresses.", rows);
   PrintSection("server", "Server.", rows);
+  for (const uint64_t keys : spec.left_out) {
+    PrintLine(KeysText(keys) + " keys are left out: there is no memory for them.");
+  }
 }
 
 }  // namespace maru::tools

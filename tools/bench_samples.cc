@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "tools/bench.h"
+#include "tools/connect.h"
+#include "wire/messages.h"
 
 namespace maru::tools {
 
@@ -28,14 +30,15 @@ double ClockNanoseconds() {
 }  // namespace
 
 Result<std::unique_ptr<Client>> BenchClient(const BenchSpec& spec, uint64_t page_bytes) {
-  constexpr uint32_t kTimeoutMs = 60'000;  // a busy machine is no reason to give up
+  constexpr uint32_t kTimeoutMs = 60'000;
   ClientOptions options;
   options.server_url = spec.server;
   options.server_user = spec.server_user;
   options.label = "maru bench";
   options.name_space = spec.name_space;
   options.page_bytes = page_bytes;
-  options.timeout_ms = kTimeoutMs;
+  // On a server of its own a busy machine is no reason to give up; others' may not answer at all.
+  if (spec.server_pid != 0) options.timeout_ms = kTimeoutMs;
   return Client::Connect(options);
 }
 
@@ -65,18 +68,22 @@ Status BenchFill(const BenchSpec& spec, uint64_t keys, const BenchNote& note,
                  std::vector<BenchRow>* rows) {
   MARU_ASSIGN_OR_RETURN(const auto client, BenchClient(spec, spec.page_bytes));
   std::array<BenchKey, kFillBatch> texts;
+  Samples samples(keys / kFillBatch + 1);
   const auto start = BenchClock::now();
   uint64_t noted = 0;
   for (uint64_t done = 0; done < keys;) {
     const uint64_t count = std::min(kFillBatch, keys - done);
+    MARU_RETURN_IF_ERROR(spec.go_on());
     std::vector<Page> pages;
     std::vector<std::string_view> views;
+    const auto before = BenchClock::now();
     for (uint64_t i = 0; i < count; ++i) {
       MARU_ASSIGN_OR_RETURN(Page page, client->Alloc(spec.page_bytes));
       pages.push_back(std::move(page));
       views.push_back(texts[i].Of(done + i));
     }
     MARU_ASSIGN_OR_RETURN(const std::vector<bool> stored, client->BatchStore(views, pages));
+    samples.Add(BenchClock::now() - before);
     if (std::find(stored.begin(), stored.end(), false) != stored.end()) {
       return ResourceExhausted("the pool holds no " + std::to_string(keys) + " keys");
     }
@@ -93,20 +100,28 @@ Status BenchFill(const BenchSpec& spec, uint64_t keys, const BenchNote& note,
   row.batch = kFillBatch;
   const std::chrono::duration<double> seconds = BenchClock::now() - start;
   row.per_second = static_cast<double>(keys) / seconds.count();
+  row.p50_ns = samples.Percentile(50);
+  row.p99_ns = samples.Percentile(99);
   rows->push_back(std::move(row));
   return OkStatus();
 }
 
-Status BenchEmpty(const BenchSpec& spec, uint64_t keys) {
+Status BenchEmpty(const BenchSpec& spec) {
   MARU_ASSIGN_OR_RETURN(const auto client, BenchClient(spec, spec.page_bytes));
-  std::array<BenchKey, kFillBatch> texts;
-  for (uint64_t done = 0; done < keys; done += kFillBatch) {
-    std::vector<std::string_view> views;
-    for (uint64_t i = 0; i < std::min(kFillBatch, keys - done); ++i) {
-      views.push_back(texts[i].Of(done + i));
+  wire::ListRequest request;
+  request.count_max = 16 * kFillBatch;
+  do {
+    MARU_RETURN_IF_ERROR(spec.go_on());
+    std::vector<std::string> keys;
+    {
+      MARU_ASSIGN_OR_RETURN(const auto listed, Ask<wire::ListReply>(*client, request));
+      // Copies: the views are gone with the next message.
+      for (const auto& item : listed.items) keys.emplace_back(item.key);
+      request.cursor = listed.next_cursor;
     }
+    const std::vector<std::string_view> views(keys.begin(), keys.end());
     MARU_RETURN_IF_ERROR(client->BatchDelete(views).status());
-  }
+  } while (request.cursor != 0);
   return OkStatus();
 }
 

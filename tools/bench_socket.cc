@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "layout/frame.h"
-#include "os/machine.h"
 #include "tools/bench.h"
 #include "wire/codec.h"
 
@@ -136,43 +135,35 @@ Status EchoRound(BenchWorker& echo, const FrameSizes& sizes, uint64_t count, Sam
   return echo.socket().Send({&end, 1});
 }
 
-// What was measured of one operation over all rounds.
-struct Rounds {
-  std::vector<double> p50, p99, limit, ratio;
+// Of the bare one as many round trips as of ours.
+Status AddRound(Samples ours, BenchWorker& echo, const FrameSizes& sizes, uint64_t count,
+                BenchRounds* rounds) {
+  Samples bare(count);
+  MARU_RETURN_IF_ERROR(EchoRound(echo, sizes, count, &bare));
+  rounds->Add(ours.Percentile(50), ours.Percentile(99), bare.Percentile(50));
+  return OkStatus();
+}
 
-  Status Add(Samples ours, BenchWorker& echo, const FrameSizes& sizes, uint64_t count) {
-    Samples bare(count);
-    MARU_RETURN_IF_ERROR(EchoRound(echo, sizes, count, &bare));
-    p50.push_back(ours.Percentile(50));
-    p99.push_back(ours.Percentile(99));
-    limit.push_back(bare.Percentile(50));
-    ratio.push_back(p50.back() / limit.back());
-    return OkStatus();
+BenchRow RowOf(const BenchRounds& rounds, const char* name, uint64_t keys, uint32_t batch,
+               const std::string& placement) {
+  BenchRow row;
+  row.section = "socket";
+  row.operation = name;
+  row.keys = keys;
+  row.readers = 1;
+  row.batch = batch;
+  row.placement = placement;
+  rounds.Fill(&row);
+  row.per_second = batch * 1e9 / row.p50_ns;
+  if (batch == 1) {
+    row.goal = "under 1.3 times the limit";
+    row.goal_met = row.times_limit < 1.3;
+  } else if (std::string_view(name).starts_with("batch_store")) {
+    row.goal = "over 400,000 keys/s";
+    row.goal_met = row.per_second > 400e3;
   }
-
-  BenchRow Row(const char* name, uint64_t keys, uint32_t batch, const std::string& placement) {
-    BenchRow row;
-    row.section = "socket";
-    row.operation = name;
-    row.keys = keys;
-    row.readers = 1;
-    row.batch = batch;
-    row.placement = placement;
-    row.p50_ns = Median(p50);
-    row.p99_ns = Median(p99);
-    row.per_second = batch * 1e9 / row.p50_ns;
-    row.limit_ns = Median(limit);
-    row.times_limit = Median(ratio);
-    if (batch == 1) {
-      row.goal = "under 1.3 times the limit";
-      row.goal_met = row.times_limit < 1.3;
-    } else if (std::string_view(name).starts_with("batch_store")) {
-      row.goal = "over 400,000 keys/s";
-      row.goal_met = row.per_second > 400e3;
-    }
-    return row;
-  }
-};
+  return row;
+}
 
 Status MeasurePlacement(const BenchSpec& spec, uint64_t keys, Operations& operations,
                         BenchWorker& echo, const std::string& placement,
@@ -185,23 +176,24 @@ Status MeasurePlacement(const BenchSpec& spec, uint64_t keys, Operations& operat
   MARU_ASSIGN_OR_RETURN(const FrameSizes removes, DeleteSizes(kStoreBatch));
   const uint64_t count = spec.messages;
   const uint64_t batches = std::max<uint64_t>(1, count / 8);
-  Rounds pings, single, deleted, batch, batch_deleted;
+  BenchRounds pings, single, deleted, batch, batch_deleted;
   for (uint32_t round = 0; round < spec.repetitions; ++round) {
+    MARU_RETURN_IF_ERROR(spec.go_on());
     Samples a(count), b(count), c(count), d(batches), e(batches);
     MARU_RETURN_IF_ERROR(operations.Ping(count, &a));
-    MARU_RETURN_IF_ERROR(pings.Add(std::move(a), echo, ping, count));
+    MARU_RETURN_IF_ERROR(AddRound(std::move(a), echo, ping, count, &pings));
     MARU_RETURN_IF_ERROR(operations.Store(count, &b, &c));
-    MARU_RETURN_IF_ERROR(single.Add(std::move(b), echo, store, count));
-    MARU_RETURN_IF_ERROR(deleted.Add(std::move(c), echo, remove, count));
+    MARU_RETURN_IF_ERROR(AddRound(std::move(b), echo, store, count, &single));
+    MARU_RETURN_IF_ERROR(AddRound(std::move(c), echo, remove, count, &deleted));
     MARU_RETURN_IF_ERROR(operations.BatchStore(batches, &d, &e));
-    MARU_RETURN_IF_ERROR(batch.Add(std::move(d), echo, stores, batches));
-    MARU_RETURN_IF_ERROR(batch_deleted.Add(std::move(e), echo, removes, batches));
+    MARU_RETURN_IF_ERROR(AddRound(std::move(d), echo, stores, batches, &batch));
+    MARU_RETURN_IF_ERROR(AddRound(std::move(e), echo, removes, batches, &batch_deleted));
   }
-  rows->push_back(pings.Row("ping", keys, 1, placement));
-  rows->push_back(single.Row("alloc and store", keys, 1, placement));
-  rows->push_back(deleted.Row("delete", keys, 1, placement));
-  rows->push_back(batch.Row("batch_store, with alloc", keys, kStoreBatch, placement));
-  rows->push_back(batch_deleted.Row("batch_delete", keys, kStoreBatch, placement));
+  rows->push_back(RowOf(pings, "ping", keys, 1, placement));
+  rows->push_back(RowOf(single, "alloc and store", keys, 1, placement));
+  rows->push_back(RowOf(deleted, "delete", keys, 1, placement));
+  rows->push_back(RowOf(batch, "batch_store, with alloc", keys, kStoreBatch, placement));
+  rows->push_back(RowOf(batch_deleted, "batch_delete", keys, kStoreBatch, placement));
   return OkStatus();
 }
 
@@ -212,24 +204,18 @@ Status BenchSocket(const BenchSpec& spec, uint64_t keys, const BenchNote& note,
   MARU_ASSIGN_OR_RETURN(const auto client, BenchClient(spec, spec.page_bytes));
   Operations operations(client.get(), spec.page_bytes);
   MARU_ASSIGN_OR_RETURN(const auto echo, BenchWorker::Start(spec, 0, -1, nullptr));
-  if (spec.server_pid == 0) {
-    note("messages, server where it runs");
-    return MeasurePlacement(spec, keys, operations, *echo, "not pinned", rows);
+  Status status;
+  for (const BenchPlacement& placement : PlacementsOf(spec)) {
+    note("messages, client and server: " + placement.name);
+    status = Place(spec, placement, {}, *echo);
+    if (status.ok()) {
+      status = MeasurePlacement(spec, keys, operations, *echo, placement.name, rows);
+    }
+    if (!status.ok()) break;
   }
-  const std::span<const int> cores(spec.cores);
-  const auto measure = [&](std::span<const int> server_core, const std::string& placement) {
-    note("messages, client and server on " + placement);
-    MARU_RETURN_IF_ERROR(os::RunOnCpus(cores.first(1)));
-    MARU_RETURN_IF_ERROR(os::RunProcessOnCpus(spec.server_pid, server_core));
-    MARU_RETURN_IF_ERROR(os::RunProcessOnCpus(echo->pid(), server_core));
-    return MeasurePlacement(spec, keys, operations, *echo, placement, rows);
-  };
-  Status status = measure(cores.first(1), "one core");
-  if (status.ok() && cores.size() > 1) status = measure(cores.last(1), "two cores");
   // As it was, for what is measured next.
-  MARU_RETURN_IF_ERROR(os::RunOnCpus(cores));
-  MARU_RETURN_IF_ERROR(os::RunProcessOnCpus(spec.server_pid, cores));
-  return status;
+  const Status back = Unplace(spec);
+  return status.ok() ? back : status;
 }
 
 }  // namespace maru::tools

@@ -3,14 +3,21 @@
 // Orders, each a text; the answer is "ok NUMBER...", or "error TEXT":
 //   lookup exists|retrieve hit|miss BATCH MS SEED  ->  calls, seconds, p50 ns, p99 ns
 //   reads BATCH MS SEED                            ->  the same, of the bare memory reads
+//   find hit|miss BATCH MS SEED                    ->  the same, of look-ups by message
+//   peer, with a descriptor                        ->  "ok"; the end of a socket to another worker
+//   trips REQUEST REPLY MS SEED                    ->  as above, of bare round trips with the peer
+//   serve REPLY PEERS                              ->  answers the first PEERS peers with so many
+//                                                      bytes until each has ended its trips; "ok"
 //   echo BYTES                                     ->  each message is answered with BYTES bytes,
 //                                                      without an "ok"; one of a single byte ends
 //                                                      it
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <sstream>
 
 #include "base/random.h"
+#include "os/event.h"
 #include "os/machine.h"
 #include "os/mapping.h"
 #include "tools/bench.h"
@@ -34,25 +41,27 @@ constexpr OptionRow kOptions[] = {
     {"table", nullptr, "", "A table for reads comes as descriptor 4", Takes::kNothing},
 };
 
+// A look-up in shared memory is so short that reading the clock around each would slow it.
+enum class Clocked : uint8_t { kEvery16th, kEach };
+
 struct Case {
   uint64_t batch = 1;
   uint64_t time_ms = 0;
   uint64_t seed = 0;
 };
 
-// Calls `call` until the time is over; each is timed, of short ones every 16th, so that the clock
-// does not slow the rest.
+// Calls `call` until the time is over.
 template <typename Call>
-Result<std::string> Measure(const Case& c, const Call& call) {
-  constexpr uint64_t kCheckEvery = 64;
-  const uint64_t sample_mask = c.batch == 1 ? 15 : 0;
+Result<std::string> Measure(const Case& c, Clocked clocked, const Call& call) {
+  const uint64_t sample_mask = clocked == Clocked::kEvery16th ? 15 : 0;
+  const uint64_t check_every = clocked == Clocked::kEvery16th ? 64 : 16;
   Samples samples(1 << 16);
   const auto start = BenchClock::now();
   const auto end = start + std::chrono::milliseconds(c.time_ms);
   uint64_t calls = 0;
   auto now = start;
   do {
-    for (uint64_t i = 0; i < kCheckEvery; ++i, ++calls) {
+    for (uint64_t i = 0; i < check_every; ++i, ++calls) {
       if ((calls & sample_mask) != 0) {
         if (!call()) return Internal("an answer is wrong");
         continue;
@@ -69,6 +78,8 @@ Result<std::string> Measure(const Case& c, const Call& call) {
   return out.str();
 }
 
+Clocked ClockedOf(const Case& c) { return c.batch == 1 ? Clocked::kEvery16th : Clocked::kEach; }
+
 class Worker {
  public:
   Worker(std::unique_ptr<Client> client, uint64_t keys, os::Mapping table)
@@ -83,14 +94,16 @@ class Worker {
     os::SeqpacketSocket socket{os::UniqueFd(kOrdersFd)};
     std::vector<std::byte> buffer(kMessageBytesMax);
     while (true) {
-      const Result<size_t> size = socket.Receive(buffer);
+      std::vector<os::UniqueFd> descriptors;
+      const Result<size_t> size = socket.Receive(buffer, &descriptors);
       if (!size.ok()) return OkStatus();
       const std::string order(reinterpret_cast<const char*>(buffer.data()), *size);
       if (order.starts_with("echo ")) {
         MARU_RETURN_IF_ERROR(Echo(socket, std::strtoull(order.c_str() + 5, nullptr, 10), buffer));
         continue;
       }
-      const Result<std::string> done = Do(order);
+      for (os::UniqueFd& fd : descriptors) peers_.emplace_back(std::move(fd));
+      const Result<std::string> done = Do(order, buffer);
       const std::string answer =
           done.ok() ? *done : "error " + std::string(done.status().message());
       MARU_RETURN_IF_ERROR(socket.Send(std::as_bytes(std::span(answer))));
@@ -108,18 +121,73 @@ class Worker {
     }
   }
 
-  Result<std::string> Do(const std::string& order) {
+  Result<std::string> Do(const std::string& order, std::span<std::byte> buffer) {
     std::istringstream words(order);
     std::string what, operation, outcome;
     Case c;
     words >> what;
-    if (what == "lookup") words >> operation >> outcome;
+    if (what == "peer") return "ok";
+    if (what == "serve" || what == "trips") {
+      uint64_t first = 0, second = 0;
+      words >> first >> second;
+      if (words.fail() || peers_.empty()) return InvalidArgument(order);
+      if (what == "serve") return Serve(first, second, buffer);
+      words >> c.time_ms >> c.seed;
+      return Trips(c, first, second);
+    }
+    if (what == "lookup") words >> operation;
+    if (what == "lookup" || what == "find") words >> outcome;
     words >> c.batch >> c.time_ms >> c.seed;
     if (words.fail() || c.batch == 0 || c.batch > kBatchMax) return InvalidArgument(order);
     if (what == "reads" && table_.valid()) return Reads(c);
-    if (what != "lookup" || keys_ == 0) return InvalidArgument(order);
+    if (what == "reads" || keys_ == 0) return InvalidArgument(order);
     const bool hit = outcome == "hit";
+    if (what == "find") return Find(c, hit);
     return operation == "exists" ? Exists(c, hit) : Retrieve(c);
+  }
+
+  // As a server that has nothing to do but to answer: for one peer it waits in its receive, for
+  // several in a poll.
+  Result<std::string> Serve(uint64_t bytes, uint64_t peers, std::span<std::byte> buffer) {
+    if (bytes == 0 || bytes > buffer.size() || peers == 0 || peers > peers_.size()) {
+      return InvalidArgument("peers to serve");
+    }
+    if (peers == 1) {
+      MARU_RETURN_IF_ERROR(Echo(peers_[0], bytes, buffer));
+      return "ok";
+    }
+    MARU_ASSIGN_OR_RETURN(os::Poller poller, os::Poller::Create());
+    for (uint64_t i = 0; i < peers; ++i) {
+      MARU_RETURN_IF_ERROR(poller.Add(peers_[i].fd(), os::Interest::kRead, i));
+    }
+    const std::vector<std::byte> answer(bytes);
+    std::array<os::ReadyEvent, os::kReadyEventsMax> events;
+    for (uint64_t ended = 0; ended < peers;) {
+      MARU_ASSIGN_OR_RETURN(const size_t ready, poller.Wait(events, -1));
+      for (size_t i = 0; i < ready; ++i) {
+        os::SeqpacketSocket& peer = peers_[events[i].token];
+        MARU_ASSIGN_OR_RETURN(const size_t size, peer.Receive(buffer));
+        if (size == 1) {
+          ++ended;
+        } else {
+          MARU_RETURN_IF_ERROR(peer.Send(answer));
+        }
+      }
+    }
+    return "ok";
+  }
+
+  Result<std::string> Trips(const Case& c, uint64_t request_bytes, uint64_t reply_bytes) {
+    if (request_bytes < 2 || std::max(request_bytes, reply_bytes) > kMessageBytesMax) {
+      return InvalidArgument("round trips of no size");
+    }
+    const std::vector<std::byte> request(request_bytes);
+    std::vector<std::byte> reply(reply_bytes);
+    os::SeqpacketSocket& peer = peers_[0];
+    auto result = Measure(c, Clocked::kEach,
+                          [&] { return peer.Send(request).ok() && peer.Receive(reply).ok(); });
+    MARU_RETURN_IF_ERROR(peer.Send(std::span(request).first(1)));
+    return result;
   }
 
   // The next keys to ask for, at random. They are drawn by the block: a key that is written just
@@ -140,7 +208,7 @@ class Worker {
   Result<std::string> Exists(const Case& c, bool hit) {
     Random random(c.seed);
     drawn_ = kBatchMax;
-    return Measure(c, [&] {
+    return Measure(c, ClockedOf(c), [&] {
       const auto keys = Draw(random, c, hit);
       if (c.batch == 1) {
         const Result<bool> there = client_->Exists(keys[0]);
@@ -151,11 +219,25 @@ class Worker {
     });
   }
 
+  // The same by message.
+  Result<std::string> Find(const Case& c, bool hit) {
+    Random random(c.seed);
+    drawn_ = kBatchMax;
+    wire::FindRequest request;
+    return Measure(c, Clocked::kEach, [&] {
+      const auto keys = Draw(random, c, hit);
+      request.keys.assign(keys.begin(), keys.end());
+      const auto reply = Ask<wire::FindReply>(*client_, request);
+      return reply.ok() && reply->items.size() == c.batch && reply->items[0].found == hit &&
+             reply->items[c.batch - 1].found == hit;
+    });
+  }
+
   // With the release of what was got.
   Result<std::string> Retrieve(const Case& c) {
     Random random(c.seed);
     drawn_ = kBatchMax;
-    return Measure(c, [&] {
+    return Measure(c, ClockedOf(c), [&] {
       const auto keys = Draw(random, c, true);
       if (c.batch == 1) {
         const Result<View> view = client_->Retrieve(keys[0]);
@@ -178,7 +260,7 @@ class Worker {
       return words + ((bits >> 32) * lines >> 32) * kLineWords;
     };
     uint64_t sum = 0;
-    auto result = Measure(c, [&] {
+    auto result = Measure(c, ClockedOf(c), [&] {
       if (c.batch == 1) {
         const uint64_t* at = line(random());
         at = line(*at);
@@ -203,6 +285,7 @@ class Worker {
   std::vector<BenchKey> texts_;
   std::vector<std::string_view> views_;
   size_t drawn_ = kBatchMax;  // of the block, used by now
+  std::vector<os::SeqpacketSocket> peers_;
 };
 
 Result<Exit> Work(const Arguments& arguments) {
@@ -232,44 +315,5 @@ Result<Exit> Work(const Arguments& arguments) {
 }  // namespace
 
 extern const Command kBenchWorker = {"bench-worker", "", "", kOptions, {}, &Work};
-
-// --- The bench's side.
-
-Result<std::unique_ptr<BenchWorker>> BenchWorker::Start(const BenchSpec& spec, uint64_t keys,
-                                                        int core, const os::File* table) {
-  MARU_ASSIGN_OR_RETURN(auto ends, os::SeqpacketSocket::Pair());
-  MARU_RETURN_IF_ERROR(ends.first.SetBufferBytes(kMessageBytesMax));
-  MARU_RETURN_IF_ERROR(ends.second.SetBufferBytes(kMessageBytesMax));
-  MARU_ASSIGN_OR_RETURN(const std::string program, os::ProgramPath());
-  std::vector<std::string> words = {program,         "bench-worker",  "--server",
-                                    spec.server,     "--keys",        std::to_string(keys),
-                                    "--namespace",   spec.name_space, "--server-user",
-                                    spec.server_user};
-  if (core >= 0) words.insert(words.end(), {"--core", std::to_string(core)});
-  os::ChildOptions options;
-  options.life = os::ChildLife::kWithParent;
-  options.descriptors = {ends.second.fd()};
-  if (table != nullptr) {
-    options.descriptors.push_back(table->fd());
-    words.emplace_back("--table");
-  }
-  MARU_ASSIGN_OR_RETURN(os::Child child, os::Child::Start(words, options));
-  return std::unique_ptr<BenchWorker>(new BenchWorker(std::move(child), std::move(ends.first)));
-}
-
-Status BenchWorker::Order(const std::string& order) {
-  return socket_.Send(std::as_bytes(std::span(order)));
-}
-
-Result<std::vector<double>> BenchWorker::Answer() {
-  std::array<std::byte, 1024> buffer;
-  MARU_ASSIGN_OR_RETURN(const size_t size, socket_.Receive(buffer));
-  const std::string text(reinterpret_cast<const char*>(buffer.data()), size);
-  if (!text.starts_with("ok")) return Internal("a worker answers: " + text);
-  std::istringstream words(text.substr(2));
-  std::vector<double> numbers;
-  for (double number = 0; words >> number;) numbers.push_back(number);
-  return numbers;
-}
 
 }  // namespace maru::tools

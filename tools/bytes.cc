@@ -8,7 +8,11 @@
 #include "pool/dump.h"
 #include "tools/commands.h"
 #include "tools/files.h"
+#include "tools/frame_json.h"
+#include "tools/json.h"
 #include "tools/output.h"
+#include "tools/pool_json.h"
+#include "wire/compat/metadata.h"
 #include "wire/describe.h"
 
 namespace maru::tools {
@@ -16,16 +20,6 @@ namespace maru::tools {
 namespace {
 
 constexpr size_t kBytesPerLine = 16;
-
-std::string HexText(std::span<const std::byte> bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (std::byte byte : bytes) {
-    text += kDigits[std::to_integer<size_t>(byte >> 4)];
-    text += kDigits[std::to_integer<size_t>(byte & std::byte{15})];
-  }
-  return text;
-}
 
 // "00001000  4d 41 52 55 ...  |MARU...|" for each 16 bytes; equal lines in a row once.
 void PrintHexDump(uint64_t offset_bytes, std::span<const std::byte> bytes) {
@@ -55,12 +49,6 @@ void PrintHexDump(uint64_t offset_bytes, std::span<const std::byte> bytes) {
   }
 }
 
-std::string JsonLines(const std::vector<std::string>& lines) {
-  std::string all;
-  for (const std::string& line : lines) all += (all.empty() ? "" : ", ") + JsonString(line);
-  return "[" + all + "]";
-}
-
 constexpr PositionalRow kDumpPositionals[] = {
     {"PATH", "The pool's file", Takes::kOne},
     {"PART", "superblock, root, region:N, client:N, record:N, text:N, index:N, leases:N",
@@ -71,8 +59,7 @@ Result<Exit> DumpPool(const Arguments& arguments) {
   MARU_ASSIGN_OR_RETURN(const pool::Dump dump,
                         pool::DumpPart(arguments.Get("PATH"), arguments.Get("PART")));
   if (arguments.json()) {
-    PrintLine("{\"offset_bytes\": " + std::to_string(dump.offset_bytes) + ", \"bytes\": \"" +
-              HexText(dump.bytes) + "\", \"lines\": " + JsonLines(dump.lines) + "}");
+    PrintJson(JsonOf(dump));
     return Exit::kDone;
   }
   PrintHexDump(dump.offset_bytes, dump.bytes);
@@ -81,20 +68,22 @@ Result<Exit> DumpPool(const Arguments& arguments) {
 }
 
 constexpr PositionalRow kFramePositionals[] = {
-    {"FILE", "One frame, as bytes or as hex digits; - is standard input", Takes::kOne},
+    {"FILE", "One message, as bytes or as hex digits; - is standard input", Takes::kOne},
 };
 
-// A frame begins with its magic; what does not is taken for hex digits, with any spaces between.
+// A message begins with its magic; what does not is taken for hex digits, with any spaces between.
 Result<std::vector<std::byte>> FrameBytes(std::string_view input) {
   const auto as_bytes = std::as_bytes(std::span(input));
-  if (input.starts_with("MARU")) return std::vector<std::byte>(as_bytes.begin(), as_bytes.end());
+  if (input.starts_with("MARU") || IsUpstreamMessage(as_bytes)) {
+    return std::vector<std::byte>(as_bytes.begin(), as_bytes.end());
+  }
   std::vector<std::byte> frame;
   int high = -1;
   for (const char c : input) {
     const auto letter = static_cast<unsigned char>(c);
     if (std::isspace(letter) != 0) continue;
     if (std::isxdigit(letter) == 0) {
-      return InvalidArgument("neither a frame, which begins with MARU, nor hex digits: " +
+      return InvalidArgument("neither a message, which begins with its magic, nor hex digits: " +
                              std::string(input.substr(0, 16)));
     }
     const int digit = std::isdigit(letter) != 0 ? letter - '0' : std::tolower(letter) - 'a' + 10;
@@ -107,13 +96,23 @@ Result<std::vector<std::byte>> FrameBytes(std::string_view input) {
 
 Result<Exit> DescribeFrame(const Arguments& arguments) {
   // Twice the bytes in hex digits, and a space or a line's end behind each pair.
-  const Result<std::string> input = ReadAll(arguments.Get("FILE"), 4 * layout::kFrameBytesMax);
+  constexpr uint64_t kInputBytesMax = 4 * uint64_t{wire::compat::kMetadataMessageBytesMax};
+  static_assert(wire::compat::kMetadataMessageBytesMax >= layout::kFrameBytesMax);
+  const Result<std::string> input = ReadAll(arguments.Get("FILE"), kInputBytesMax);
   MARU_RETURN_IF_ERROR(input.status());
   MARU_ASSIGN_OR_RETURN(const std::vector<std::byte> frame, FrameBytes(*input));
-  MARU_ASSIGN_OR_RETURN(const std::vector<std::string> lines, wire::DescribeFrame(frame));
+  const bool upstream = IsUpstreamMessage(frame);
+  MARU_ASSIGN_OR_RETURN(Json json, upstream ? JsonOfUpstream(frame) : JsonOfFrame(frame));
   if (arguments.json()) {
-    PrintLine("{\"bytes\": \"" + HexText(frame) + "\", \"lines\": " + JsonLines(lines) + "}");
+    json["bytes"] = HexText(frame);
+    PrintJson(json);
     return Exit::kDone;
+  }
+  std::vector<std::string> lines;
+  if (upstream) {
+    lines = LinesOf(json);
+  } else {
+    MARU_ASSIGN_OR_RETURN(lines, wire::DescribeFrame(frame));
   }
   PrintHexDump(0, frame);
   for (const std::string& line : lines) PrintLine(Printable(line));
@@ -134,8 +133,11 @@ extern const Command kPoolDump = {
     &DumpPool};
 extern const Command kFrame = {
     "frame",
-    "Print the bytes of a frame of the unix socket, and what they say",
-    "The format is in docs/formats/frame.md. Exit code 4 when it is no frame; the field is named.\n"
+    "Print the bytes of a message, and what they say",
+    "A frame of the unix socket (docs/formats/frame.md), or a message of upstream's protocols:\n"
+    "metadata, without ZeroMQ's own frames (upstream_metadata.md), or resource manager\n"
+    "(upstream_resource_manager.md). The magic tells them apart. Exit code 4 when it is none; the\n"
+    "field is named.\n"
     "Example: echo 4d415255 0b00 0000 00000000 00000000 0100000000000000 0000000000000000 |\n"
     "           maru frame -",
     {},

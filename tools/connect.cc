@@ -21,4 +21,6 @@ Status AskAny(Client& client, const wire::Request& request, wire::Reply* reply) 
   return client.impl().handler().Ask(request, reply);
 }
 
+ClientId SelfOf(Client& client) { return client.impl().handler().client(); }
+
 }  // namespace maru::tools

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "base/ids.h"
 #include "maru/client.h"
 #include "tools/command.h"
 #include "wire/messages.h"
@@ -20,6 +21,9 @@ Result<std::unique_ptr<Client>> ConnectTo(const Arguments& arguments, ClientOpti
 // One request of a tool and its reply, of the type that belongs to it.
 template <typename ReplyType>
 Result<ReplyType> Ask(Client& client, const wire::Request& request);
+
+// Which of the server's clients the tool itself is.
+ClientId SelfOf(Client& client);
 
 Status AskAny(Client& client, const wire::Request& request, wire::Reply* reply);
 

@@ -8,6 +8,7 @@
 #include "pool/pool_file.h"
 #include "tools/commands.h"
 #include "tools/output.h"
+#include "tools/pool_json.h"
 #include "tools/progress.h"
 
 namespace maru::tools {
@@ -18,12 +19,6 @@ constexpr PositionalRow kPath[] = {{"PATH", "The pool's file", Takes::kOne}};
 
 std::string Quoted(const char* name, const std::string& value) {
   return JsonString(name) + ": " + value;
-}
-
-std::string JsonLines(const std::vector<std::string>& lines) {
-  std::string all;
-  for (const std::string& line : lines) all += (all.empty() ? "" : ", ") + JsonString(line);
-  return "[" + all + "]";
 }
 
 // --- init
@@ -59,17 +54,10 @@ Result<Exit> Init(const Arguments& arguments) {
 
 Result<Exit> Inspect(const Arguments& arguments) {
   MARU_ASSIGN_OR_RETURN(const pool::PoolReport report, pool::InspectPool(arguments.Get("PATH")));
-  const std::vector<std::string> lines = pool::DescribePool(report);
   if (arguments.json()) {
-    PrintLine("{" + Quoted("path", JsonString(report.path)) + ", " +
-              Quoted("pool_bytes", std::to_string(report.superblock.pool_bytes)) + ", " +
-              Quoted("free_bytes", std::to_string(report.free_bytes)) + ", " +
-              Quoted("regions", std::to_string(report.regions.size())) + ", " +
-              Quoted("clients", std::to_string(report.clients.size())) + ", " +
-              Quoted("offences", JsonLines(report.offences)) + ", " +
-              Quoted("lines", JsonLines(lines)) + "}");
+    PrintJson(JsonOf(report));
   } else {
-    for (const std::string& line : lines) PrintLine(Printable(line));
+    for (const std::string& line : pool::DescribePool(report)) PrintLine(Printable(line));
   }
   return report.offences.empty() ? Exit::kDone : Exit::kBroken;
 }
@@ -92,13 +80,7 @@ Result<Exit> Check(const Arguments& arguments) {
   progress.Clear();
   MARU_ASSIGN_OR_RETURN(const pool::CheckReport report, std::move(checked));
   if (arguments.json()) {
-    PrintLine("{" + Quoted("ok", report.ok() ? "true" : "false") + ", " +
-              Quoted("clean", report.clean ? "true" : "false") + ", " +
-              Quoted("pages", std::to_string(report.pages)) + ", " +
-              Quoted("keys", std::to_string(report.keys)) + ", " +
-              Quoted("verified_pages", std::to_string(report.verified_pages)) + ", " +
-              Quoted("offences", JsonLines(report.offences.listed)) + ", " +
-              Quoted("mends", JsonLines(report.mends.listed)) + "}");
+    PrintJson(JsonOf(report));
   } else {
     for (const std::string& line : pool::DescribeCheck(report)) PrintLine(Printable(line));
   }

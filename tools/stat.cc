@@ -36,6 +36,18 @@ Result<Json> InspectAll(Client& client, wire::InspectTopic topic) {
   return all;
 }
 
+// What is there without this command, which is a client itself while it asks.
+void LeaveSelfOut(Client& client, wire::InspectTopic topic, Json* json) {
+  if (topic == wire::InspectTopic::kSummary) {
+    Json& attached = json->at("clients").at("attached");
+    attached = attached.get<uint64_t>() - 1;
+  } else if (topic == wire::InspectTopic::kClients) {
+    const uint64_t self = SelfOf(client).value();
+    std::erase_if(json->get_ref<Json::array_t&>(),
+                  [self](const Json& entry) { return entry.value("id", uint64_t{0}) == self; });
+  }
+}
+
 std::string Number(const Json& object, const char* name) {
   const auto at = object.find(name);
   if (at == object.end()) return "-";
@@ -168,7 +180,8 @@ Result<Exit> RunStat(const Arguments& arguments) {
     shown = &view;
   }
   MARU_ASSIGN_OR_RETURN(const auto client, ConnectTo(arguments, {}));
-  MARU_ASSIGN_OR_RETURN(const Json json, InspectAll(*client, shown->topic));
+  MARU_ASSIGN_OR_RETURN(Json json, InspectAll(*client, shown->topic));
+  LeaveSelfOut(*client, shown->topic, &json);
   if (arguments.json()) {
     PrintLine(json.dump(2, ' ', false, Json::error_handler_t::replace));
   } else {

@@ -61,9 +61,8 @@ constexpr OptionRow kManagerOwn[] = {
      'H'},
     {"port", "PORT", "9850", "Listen at this port; 0: any free one", Takes::kOne, "", 'p'},
     {"allow-remote", nullptr, "",
-     "Let --host, and that of each maru server, name an address that other hosts reach, without "
-     "any "
-     "protection",
+     "Let --host, and that of each maru server, name an address that other hosts reach, "
+     "without any protection",
      Takes::kNothing},
     {kStateDir, "FOLDER", "", "Taken and not used: all state lies in the pools", Takes::kOne, "",
      'd'},

@@ -89,18 +89,19 @@ Result<std::byte*> OsPool::MapBlock(uint64_t offset_bytes) {
                                                               layout::kLeaseBlockBytes, options));
   std::byte* const data = mapping.data();
   MutexLock lock(blocks_mutex_);
-  if (!sorted_offsets_.insert(offset_bytes).second) {
+  if (!ordinals_.try_emplace(offset_bytes, blocks_.size()).second) {
     return DataLoss("the server names the lease block at " + std::to_string(offset_bytes) +
                     " twice");
   }
-  block_offsets_.push_back(offset_bytes);
   blocks_.push_back(std::move(mapping));
   return data;
 }
 
 std::vector<uint64_t> OsPool::LeaseBlocks() const {
   MutexLock lock(blocks_mutex_);
-  return block_offsets_;
+  std::vector<uint64_t> offsets(ordinals_.size());
+  for (const auto& [offset, ordinal] : ordinals_) offsets[ordinal] = offset;
+  return offsets;
 }
 
 Status OsPool::AddLeaseBlocks(std::span<const uint64_t> offsets) {

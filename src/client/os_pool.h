@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <set>
 #include <span>
 #include <vector>
 
@@ -69,8 +68,7 @@ class OsPool final : public handler::MappedPool, private ForkAware {
   // Mappings that a longer one replaced: pages in the application's hands may lie in them.
   std::vector<os::Mapping> retired_ MARU_GUARDED_BY(regions_mutex_);
   mutable Mutex blocks_mutex_;
-  std::vector<uint64_t> block_offsets_ MARU_GUARDED_BY(blocks_mutex_);
-  std::set<uint64_t> sorted_offsets_ MARU_GUARDED_BY(blocks_mutex_);  // the same
+  std::map<uint64_t, size_t> ordinals_ MARU_GUARDED_BY(blocks_mutex_);  // by offset
   std::vector<os::Mapping> blocks_ MARU_GUARDED_BY(blocks_mutex_);
   std::unique_ptr<catalogue::Leases> leases_;  // goes before the blocks
   bool inert_ = false;                         // written while the child has one thread

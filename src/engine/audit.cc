@@ -31,8 +31,8 @@ Engine::PoolCounts CountPages(const Stock& stock) {
           .worn = of(PageState::kWorn)};
 }
 
-AuditRun::AuditRun(const Core* core, Bytes bytes)
-    : core_(core), bytes_(bytes), pools_(core->stocks.size()) {}
+AuditRun::AuditRun(const Core* core, Bytes bytes, uint64_t asker)
+    : core_(core), bytes_(bytes), asker_(asker), pools_(core->stocks.size()) {}
 
 AuditRun::~AuditRun() = default;
 

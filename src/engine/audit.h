@@ -36,8 +36,8 @@ class AuditRun {
   static constexpr uint64_t kWorkPerRegion = 4;
 
   enum class Bytes : uint8_t { kLeave, kVerify };
-  // REQUIRES: the core outlives this.
-  AuditRun(const Core* core, Bytes bytes);
+  // REQUIRES: the core outlives this. `asker`: serial of the client that asks, 0: none does.
+  AuditRun(const Core* core, Bytes bytes, uint64_t asker = 0);
   ~AuditRun();
   AuditRun(const AuditRun&) = delete;
   AuditRun& operator=(const AuditRun&) = delete;
@@ -122,6 +122,7 @@ class AuditRun {
 
   const Core* core_;
   const Bytes bytes_;
+  const uint64_t asker_;
   uint64_t work_ = 0;  // left in this step
   size_t pool_ = 0;    // behind the last: the clients
   Phase phase_ = Phase::kLists;

@@ -35,6 +35,16 @@ TEST(AuditTest, ACleanServerSaysSo) {
   EXPECT_EQ(audit["pools"][0]["live"], 1);
 }
 
+TEST(AuditTest, WhoAsksAndHoldsNothingIsNotUnchecked) {
+  TestEngine host;
+  TestClient tool(&host), other(&host);
+  other.leases().Publish({.last_request = other.last_request()});
+  const json audit = Audit(&tool);
+  EXPECT_EQ(audit["unchecked"].size(), 1u) << audit;  // the other one, which was never answered
+  EXPECT_THAT(audit["unchecked"][0].get<std::string>(),
+              HasSubstr("client " + std::to_string(other.id().value()) + ":"));
+}
+
 TEST(AuditTest, PublishedCountsOfAQuietClientMustAgree) {
   TestEngine host;
   TestClient client(&host), tool(&host);

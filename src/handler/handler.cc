@@ -109,6 +109,7 @@ Status Handler::Ask(const wire::Request& request, wire::Reply* reply) {
 }
 uint64_t Handler::Tick() { return impl_->Tick(); }
 Handler::Counters Handler::counters() const { return impl_->counters(); }
+ClientId Handler::client() const { return impl_->client(); }
 uint64_t Handler::epoch_changes() const { return impl_->epoch_changes(); }
 void Handler::MakeInert() { impl_->MakeInert(); }
 

@@ -167,6 +167,8 @@ class Handler {
   enum class HeldPages : uint8_t { kGiveBack, kKeepForTheirHandles };
   void Close(HeldPages held = HeldPages::kGiveBack);
   bool connected() const;
+  // Who this is to the server, as its views tell it; 0 before the first connection.
+  ClientId client() const;
 
   // From the pages in hand when there is one: no message. InvalidArgument names size and page size;
   // ResourceExhausted when the pool is full and nothing may go.

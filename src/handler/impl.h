@@ -68,6 +68,10 @@ class Handler::Impl {
   Result<std::vector<bool>> BatchUnpin(std::span<const std::string_view> keys);
 
   Counters counters() const;
+  ClientId client() const {
+    const auto now = session();
+    return now == nullptr ? ClientId(0) : now->client;
+  }
   uint64_t epoch_changes() const { return epoch_changes_.load(std::memory_order_relaxed); }
 
  private:

@@ -115,9 +115,9 @@ struct Root {
   std::atomic<uint64_t> boot_id[2];         // of the last server's machine (random text's 128 bits)
   std::atomic<uint64_t> starts;             // how often a server opened the pool
   std::atomic<uint64_t> region_slots_high;  // region slots from 0 below it were ever used
-  std::atomic<uint64_t>
-      use_tick;           // the clock of last_use; grows with each drain; at most kUseTickMax
-  uint64_t reserved[53];  // zero
+  // The clock of last_use: grows with each drain, kUseTickMax at most.
+  std::atomic<uint64_t> use_tick;
+  uint64_t reserved[53];                       // zero
   std::atomic<uint64_t> tables[kIndexTables];  // TableDescriptor
   uint64_t reserved_tail[384];                 // zero
 };

@@ -19,8 +19,10 @@ using layout::Concat;
 
 constexpr uint64_t kIndexEntriesShown = 16;
 
-Dump Cut(const PoolView& view, uint64_t offset_bytes, uint64_t length_bytes, layout::Lines lines) {
+Dump Cut(const PoolView& view, uint64_t offset_bytes, uint64_t length_bytes, layout::Lines lines,
+         decltype(Dump::fields) fields) {
   Dump dump;
+  dump.fields = std::move(fields);
   dump.offset_bytes = offset_bytes;
   // A copy of bytes that a server may be changing: of several moments, as its lines are.
   dump.bytes.resize(std::min<uint64_t>(length_bytes, kDumpBytesMax));
@@ -48,15 +50,15 @@ Result<Dump> DumpRegion(const PoolView& view, uint64_t number) {
     region = FindRegionRecord(view.base(), view.bytes(), RegionSlot(static_cast<uint32_t>(number)));
   }
   if (region == nullptr) return None("region slot", number);
-  return Cut(view, OffsetOf(view, region), sizeof(*region),
-             layout::DescribeRegion(layout::ReadRegion(*region)));
+  const layout::RegionValues values = layout::ReadRegion(*region);
+  return Cut(view, OffsetOf(view, region), sizeof(*region), layout::DescribeRegion(values), values);
 }
 
 Result<Dump> DumpClient(const PoolView& view, uint64_t number) {
   if (number >= layout::kClientSlots) return None("client slot", number);
   const auto* const client = view.Client(ClientSlot(static_cast<uint16_t>(number)));
-  return Cut(view, OffsetOf(view, client), sizeof(*client),
-             layout::DescribeClient(layout::ReadClient(*client)));
+  const layout::ClientValues values = layout::ReadClient(*client);
+  return Cut(view, OffsetOf(view, client), sizeof(*client), layout::DescribeClient(values), values);
 }
 
 Result<const layout::PageRecord*> FindRecord(const PoolView& view, uint64_t number) {
@@ -81,12 +83,14 @@ Result<Dump> DumpRecord(const PoolView& view, uint64_t number) {
   MARU_ASSIGN_OR_RETURN(const layout::PageRecord* record, FindRecord(view, number));
   const layout::PageValues values = layout::ReadPage(*record);
   layout::Lines lines = layout::DescribePage(values);
+  DumpedRecord dumped{values, {}};
   layout::TableDescriptor table;
   if (CurrentTable(view, &table)) {
     const uint64_t entries = uint64_t{1} << table.entries_log2();
-    lines.push_back(Concat("home in the index: entry ", values.hash_low & (entries - 1)));
+    dumped.home = values.hash_low & (entries - 1);
+    lines.push_back(Concat("home in the index: entry ", *dumped.home));
   }
-  return Cut(view, OffsetOf(view, record), sizeof(*record), std::move(lines));
+  return Cut(view, OffsetOf(view, record), sizeof(*record), std::move(lines), dumped);
 }
 
 Result<Dump> DumpText(const PoolView& view, uint64_t number) {
@@ -102,10 +106,14 @@ Result<Dump> DumpText(const PoolView& view, uint64_t number) {
   }
   const std::string_view text(reinterpret_cast<const char*>(view.base() + values.text_offset),
                               sizes.text_bytes());
+  const DumpedText dumped{std::string(text.substr(0, sizes.namespace_bytes)),
+                          std::string(text.substr(sizes.namespace_bytes)),
+                          layout::StateWord(values.state_word)};
   return Cut(view, values.text_offset, sizes.text_bytes(),
-             {Concat("namespace: ", layout::Quoted{text.substr(0, sizes.namespace_bytes)}),
-              Concat("key: ", layout::Quoted{text.substr(sizes.namespace_bytes)}),
-              Concat("state: ", layout::DescribeState(layout::StateWord(values.state_word)))});
+             {Concat("namespace: ", layout::Quoted{dumped.name_space}),
+              Concat("key: ", layout::Quoted{dumped.key}),
+              Concat("state: ", layout::DescribeState(dumped.state))},
+             dumped);
 }
 
 Result<Dump> DumpIndex(const PoolView& view, uint64_t first) {
@@ -116,10 +124,12 @@ Result<Dump> DumpIndex(const PoolView& view, uint64_t first) {
   const uint64_t count = std::min(kIndexEntriesShown, entries - first);
   const uint64_t offset = table.offset_bytes() + first * sizeof(uint64_t);
   layout::Lines lines = {Concat("table: ", layout::DescribeTable(table))};
+  DumpedIndex dumped{table, first, {}};
   for (uint64_t i = 0; i < count; ++i) {
     // Relaxed: shown, not followed.
     const layout::IndexEntry entry(view.At<std::atomic<uint64_t>>(offset + i * sizeof(uint64_t))
                                        ->load(std::memory_order_relaxed));
+    dumped.entries.push_back(entry);
     const std::string name = Concat("entry ", first + i, ": ");
     if (entry.empty() || entry.tombstone()) {
       lines.push_back(name + (entry.empty() ? "empty" : "tombstone"));
@@ -128,30 +138,38 @@ Result<Dump> DumpIndex(const PoolView& view, uint64_t first) {
                              layout::Hex{entry.bits() >> 32, 8}));
     }
   }
-  return Cut(view, offset, count * sizeof(uint64_t), std::move(lines));
+  return Cut(view, offset, count * sizeof(uint64_t), std::move(lines), std::move(dumped));
 }
 
-void DescribeBlock(const PoolView& view, uint64_t offset, layout::BlockOwner owner,
-                   layout::Lines* lines) {
-  lines->push_back(Concat("block at ", layout::Hex{offset}, ": ", layout::DescribeOwner(owner)));
+DumpedLeases::Block ReadBlock(const PoolView& view, uint64_t offset, layout::BlockOwner owner) {
+  DumpedLeases::Block read{offset, owner, {}, {}};
   // Relaxed throughout: the client's words, shown and not trusted.
   constexpr auto kOrder = std::memory_order_relaxed;
   if (owner.ordinal() == 0) {
     const auto* const header = view.At<layout::LeaseHeader>(offset);
-    lines->push_back(Concat("  slots high: ", header->slots_high.load(kOrder)));
-    lines->push_back(Concat("  touch head: ", header->touch_head.load(kOrder)));
-    lines->push_back(Concat("  free pages: ", header->free_pages.load(kOrder)));
-    lines->push_back(Concat("  pending pages: ", header->pending_pages.load(kOrder)));
-    lines->push_back(Concat("  held pages: ", header->held_pages.load(kOrder)));
-    lines->push_back(Concat("  last request: ", header->last_request.load(kOrder)));
-    lines->push_back(Concat("  recall: ", header->recall.load(kOrder)));
-    return;
+    read.header = {{"slots high", header->slots_high.load(kOrder)},
+                   {"touch head", header->touch_head.load(kOrder)},
+                   {"free pages", header->free_pages.load(kOrder)},
+                   {"pending pages", header->pending_pages.load(kOrder)},
+                   {"held pages", header->held_pages.load(kOrder)},
+                   {"last request", header->last_request.load(kOrder)},
+                   {"recall", header->recall.load(kOrder)}};
+    return read;
   }
   const auto* const block = view.At<layout::LeaseSlots>(offset);
-  for (uint32_t i = 0; i < layout::kLeaseSlotsPerBlock && lines->size() <= kDumpLinesMax; ++i) {
+  for (uint32_t i = 0; i < layout::kLeaseSlotsPerBlock; ++i) {
     const layout::SlotWord word(block->slots[i].load(kOrder));
     if (word.empty()) continue;
-    const uint64_t slot = (owner.ordinal() - 1ull) * layout::kLeaseSlotsPerBlock + i;
+    read.slots.emplace_back((owner.ordinal() - 1ull) * layout::kLeaseSlotsPerBlock + i, word);
+  }
+  return read;
+}
+
+void DescribeBlock(const DumpedLeases::Block& block, layout::Lines* lines) {
+  lines->push_back(Concat("block at ", layout::Hex{block.offset_bytes}, ": ",
+                          layout::DescribeOwner(block.owner)));
+  for (const auto& [name, value] : block.header) lines->push_back(Concat("  ", name, ": ", value));
+  for (const auto& [slot, word] : block.slots) {
     lines->push_back(Concat("  slot ", slot, ": ", layout::DescribeSlot(word)));
   }
 }
@@ -159,6 +177,7 @@ void DescribeBlock(const PoolView& view, uint64_t offset, layout::BlockOwner own
 Result<Dump> DumpLeases(const PoolView& view, uint64_t number) {
   uint64_t first_offset = 0;
   layout::Lines lines;
+  DumpedLeases leases;
   for (const Region& region : ScanRegions(view.base(), view.bytes()).regions) {
     if (region.kind != layout::RegionKind::kLeases) continue;
     for (uint64_t at = 0; at < region.length_bytes; at += layout::kUnitBytes) {
@@ -171,12 +190,17 @@ Result<Dump> DumpLeases(const PoolView& view, uint64_t number) {
         if (owner.free() || owner.client_slot() != number) continue;
         const uint64_t offset = unit + block * layout::kLeaseBlockBytes;
         if (first_offset == 0) first_offset = offset;
-        DescribeBlock(view, offset, owner, &lines);
+        if (lines.size() > kDumpLinesMax) {
+          ++leases.left_out;
+          continue;
+        }
+        leases.blocks.push_back(ReadBlock(view, offset, owner));
+        DescribeBlock(leases.blocks.back(), &lines);
       }
     }
   }
   if (lines.empty()) return None("lease block of client slot", number);
-  return Cut(view, first_offset, kDumpBytesMax, std::move(lines));
+  return Cut(view, first_offset, kDumpBytesMax, std::move(lines), std::move(leases));
 }
 
 Status Unknown(std::string_view part) {
@@ -205,11 +229,11 @@ Result<Dump> DumpPart(const std::string& path, std::string_view part) {
   const PoolView& view = image.view();
   if (name == "superblock") {
     return Cut(view, layout::kSuperblockOffset, sizeof(layout::Superblock),
-               layout::DescribeSuperblock(image.superblock()));
+               layout::DescribeSuperblock(image.superblock()), image.superblock());
   }
   if (name == "root") {
-    return Cut(view, layout::kRootOffset, sizeof(layout::Root),
-               layout::DescribeRoot(layout::ReadRoot(view.root())));
+    const layout::RootValues root = layout::ReadRoot(view.root());
+    return Cut(view, layout::kRootOffset, sizeof(layout::Root), layout::DescribeRoot(root), root);
   }
   if (name == "region") return DumpRegion(view, number);
   if (name == "client") return DumpClient(view, number);

@@ -51,11 +51,14 @@ Result<std::array<uint64_t, 2>> BootWords() {
   return words;
 }
 
-// The key of the tokens in handles, the same after a restart where anybody is given handles.
+// The key of the tokens in handles, the same after a restart where anybody is given handles. `made`
+// is the path of its file if that was not there before.
 Status FillHandleKey(const UpstreamOptions& options, const std::string& pool,
-                     std::span<std::byte> key) {
+                     std::span<std::byte> key, std::string* made) {
   if (!options.any()) return os::FillRandom(key);
   const std::string path = pool + ".key";
+  MARU_ASSIGN_OR_RETURN(const os::PathKind before, os::KindOf(path));
+  if (before == os::PathKind::kMissing) *made = path;
   const Result<std::vector<std::byte>> kept = os::LoadOrMakeSecret(path, key.size());
   if (!kept.ok()) {
     return Status(kept.status().code(),
@@ -74,6 +77,7 @@ class Server::Impl {
   explicit Impl(const Clock* clock) : clock_(clock) {}
   ~Impl();
 
+  // What it has made goes again when it fails.
   Status Open(const ServerOptions& options);
   Status Run();
   void Stop() { loop_->Stop(); }
@@ -85,6 +89,7 @@ class Server::Impl {
 
  private:
   static Result<Admission> FindAdmission(const std::string& group);
+  Status OpenAll(const ServerOptions& options);
   Status OpenEngine(const ServerOptions& options);
   // The pools' files, for who may attach.
   Status SetAccess(const Admission& admission);
@@ -110,6 +115,7 @@ class Server::Impl {
   std::unique_ptr<UpstreamListeners> upstream_;
   std::vector<std::string> addresses_;
   std::unique_ptr<os::SignalFd> signals_;
+  std::string made_key_;  // the key's file, if this start has made it
   uint64_t tick_at_ns_ = 0;
 };
 
@@ -198,6 +204,17 @@ Status Server::Impl::ListenUpstream(const UpstreamOptions& options) {
 }
 
 Status Server::Impl::Open(const ServerOptions& options) {
+  Status opened = OpenAll(options);
+  if (!opened.ok() && !made_key_.empty()) {
+    const Status removed = os::RemoveFile(made_key_);
+    if (!removed.ok() && removed.code() != StatusCode::kNotFound) {
+      LogWarning(std::string(removed.message()));
+    }
+  }
+  return opened;
+}
+
+Status Server::Impl::OpenAll(const ServerOptions& options) {
   if (options.pools.empty()) return InvalidArgument("no pool to serve");
   if (options.pools.size() > layout::kPoolsMax) {
     return InvalidArgument(std::to_string(options.pools.size()) + " pools: at most " +
@@ -206,6 +223,9 @@ Status Server::Impl::Open(const ServerOptions& options) {
   MARU_ASSIGN_OR_RETURN(const os::UnixAddress address, os::UnixAddress::Parse(options.socket_path));
   MARU_RETURN_IF_ERROR(CheckUpstreamOptions(options.upstream));
   MARU_ASSIGN_OR_RETURN(const Admission admission, FindAdmission(options.socket_group));
+  // Before anything is made: a start that is stopped is finished first, and stops in order.
+  MARU_ASSIGN_OR_RETURN(os::SignalFd signals, os::StopSignals());
+  signals_ = std::make_unique<os::SignalFd>(std::move(signals));
   const Result<uint64_t> descriptors = os::RaiseDescriptorLimit(kDescriptorsMax);
   if (!descriptors.ok()) LogWarning(std::string(descriptors.status().message()));
   metadata_peers_ = net::compat::PeerLimit::For(descriptors.ok() ? *descriptors : 0);
@@ -217,9 +237,6 @@ Status Server::Impl::Open(const ServerOptions& options) {
       os::UnixListener::Bind(address, admission.has_group ? os::kModeGroup : os::kModeOwner));
   MARU_RETURN_IF_ERROR(pool_set_.Claim(options.pools));
   MARU_RETURN_IF_ERROR(OpenEngine(options));
-  // Before anybody can know that it serves: from then on it stops in order.
-  MARU_ASSIGN_OR_RETURN(os::SignalFd signals, os::StopSignals());
-  signals_ = std::make_unique<os::SignalFd>(std::move(signals));
   MARU_RETURN_IF_ERROR(Listen(std::move(listener), admission));
   MARU_RETURN_IF_ERROR(ListenUpstream(options.upstream));
   MARU_RETURN_IF_ERROR(SetAccess(admission));
@@ -241,7 +258,7 @@ Status Server::Impl::OpenEngine(const ServerOptions& options) {
   liveness_ = std::make_unique<OsLiveness>(files_);
   engine::EngineOptions engine_options = options.engine;
   MARU_RETURN_IF_ERROR(
-      FillHandleKey(options.upstream, pools_[0]->name(), engine_options.handle_key));
+      FillHandleKey(options.upstream, pools_[0]->name(), engine_options.handle_key, &made_key_));
   MARU_ASSIGN_OR_RETURN(engine_,
                         engine::Engine::Create(engine_options, pools_, liveness_.get(), open.epoch,
                                                static_cast<uint64_t>(clock_->Now()),

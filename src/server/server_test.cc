@@ -139,6 +139,30 @@ TEST_F(ServerTest, AnAttachPassesThreeDescriptorsForEachPoolAndTheLockIsThePeers
   EXPECT_NE(looking.reply<wire::InspectReply>().json.find("detached"), std::string::npos);
 }
 
+TEST_F(ServerTest, AnAttachThatIsRefusedForWantOfRoomLeavesNoLock) {
+  Peer owner(socket_);
+  ASSERT_OK(owner.Attach());
+  Status granted;
+  while (granted.ok()) granted = owner.Ask(wire::GrantRequest{2 * kMiB, 1});
+  EXPECT_EQ(granted.code(), StatusCode::kResourceExhausted);
+  // Until no unit is left for lease blocks.
+  std::vector<std::unique_ptr<Peer>> peers;
+  Status attached;
+  while (attached.ok()) {
+    peers.push_back(std::make_unique<Peer>(socket_));
+    attached = peers.back()->Attach();
+  }
+  EXPECT_EQ(attached.code(), StatusCode::kResourceExhausted) << attached.ToString();
+  EXPECT_LT(peers.size(), layout::kClientSlots);
+  const os::File pool = os::File::Open(folder_.File("pool0"), os::Access::kReadWrite).value();
+  size_t held = 0;
+  for (uint64_t slot = 0; slot < layout::kClientSlots; ++slot) {
+    const auto state = os::TestByte(pool.fd(), layout::kLivenessOffset + slot);
+    held += state.value() == os::LockState::kHeld ? 1 : 0;
+  }
+  EXPECT_EQ(held, peers.size());  // the owner, and all but the last of them
+}
+
 TEST_F(ServerTest, AsManyPoolsAsThereCanBeAreAttachedInOneAnswer) {
   Stop();
   Start(layout::kPoolsMax);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "wire/golden_frames_test.h"
+#include "wire/golden_messages_test.h"
 #include "wire/names.h"
 #include "wire/visitors_test.h"
 
@@ -18,9 +19,16 @@ using ::testing::HasSubstr;
 
 constexpr size_t kHeader = sizeof(layout::FrameHeader);
 
-constexpr const char* kRequestFrames[] = {kAttachRequestFrame, kGrantRequestFrame,
-                                          kRegisterRequestFrame};
-constexpr const char* kReplyFrames[] = {kAttachReplyFrame, kGrantReplyFrame, kRegisterReplyFrame};
+constexpr const char* kRequestFrames[] = {
+    kAttachRequestFrame,   kGrantRequestFrame,      kRegisterRequestFrame, kSettleRequestFrame,
+    kGiveBackRequestFrame, kFreeRequestFrame,       kResolveRequestFrame,  kFindRequestFrame,
+    kDeleteRequestFrame,   kGrowLeasesRequestFrame, kPingRequestFrame,     kInspectRequestFrame,
+    kListRequestFrame,     kAuditRequestFrame,      kUnpinRequestFrame};
+constexpr const char* kReplyFrames[] = {
+    kAttachReplyFrame,   kGrantReplyFrame,      kRegisterReplyFrame, kSettleReplyFrame,
+    kGiveBackReplyFrame, kFreeReplyFrame,       kResolveReplyFrame,  kFindReplyFrame,
+    kDeleteReplyFrame,   kGrowLeasesReplyFrame, kPingReplyFrame,     kInspectReplyFrame,
+    kListReplyFrame,     kAuditReplyFrame,      kUnpinReplyFrame};
 
 template <typename Variant>
 std::string ShowAll(const Variant& message) {

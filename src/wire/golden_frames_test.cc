@@ -2,6 +2,7 @@
 #include "wire/golden_frames_test.h"
 
 #include "wire/codec.h"
+#include "wire/golden_messages_test.h"
 
 namespace maru::wire {
 namespace {
@@ -71,6 +72,72 @@ TEST(GoldenFrames, Register) {
                  {RegisterOutcome::kDuplicate, Generation(4)}};
   reply.refill = {{PoolIndex(0), RecordNumber(0x22), Generation(5)}};
   ExpectReply(MessageType::kRegister, OkStatus(), reply, 3, kRegisterReplyFrame, "register-reply");
+}
+
+TEST(GoldenFrames, Settle) {
+  ExpectRequest(SettleRequest{true, kPages}, 5, kEpoch, kSettleRequestFrame, "settle-request");
+  const SettleReply reply{
+      {{SettleVerdict::kKept, Generation(2)}, {SettleVerdict::kGone, Generation(0)}}};
+  ExpectReply(MessageType::kSettle, OkStatus(), reply, 5, kSettleReplyFrame, "settle-reply");
+}
+
+TEST(GoldenFrames, GiveBackAndFree) {
+  ExpectRequest(GiveBackRequest{{kPages[0]}}, 6, kEpoch, kGiveBackRequestFrame,
+                "give-back-request");
+  ExpectReply(MessageType::kGiveBack, OkStatus(), GiveBackReply{1}, 6, kGiveBackReplyFrame,
+              "give-back-reply");
+  ExpectRequest(FreeRequest{kPages[1]}, 7, kEpoch, kFreeRequestFrame, "free-request");
+  ExpectReply(MessageType::kFree, OkStatus(), FreeReply{FreeOutcome::kPinned}, 7, kFreeReplyFrame,
+              "free-reply");
+}
+
+TEST(GoldenFrames, ResolveAndFind) {
+  ExpectRequest(ResolveRequest{kPages}, 8, kEpoch, kResolveRequestFrame, "resolve-request");
+  ExpectReply(MessageType::kResolve, OkStatus(), ResolveReply{{1, 0}}, 8, kResolveReplyFrame,
+              "resolve-reply");
+  ExpectRequest(FindRequest{{"hello world", "missing"}}, 9, kEpoch, kFindRequestFrame,
+                "find-request");
+  ExpectReply(MessageType::kFind, OkStatus(), FindReply{{{true, kPages[0]}, {false, {}}}}, 9,
+              kFindReplyFrame, "find-reply");
+}
+
+TEST(GoldenFrames, DeleteAndUnpin) {
+  ExpectRequest(DeleteRequest{{"hello world", "missing"}}, 10, kEpoch, kDeleteRequestFrame,
+                "delete-request");
+  ExpectReply(MessageType::kDelete, OkStatus(),
+              DeleteReply{{DeleteOutcome::kDeleted, DeleteOutcome::kMissing}}, 10,
+              kDeleteReplyFrame, "delete-reply");
+  ExpectRequest(UnpinRequest{{"hello world", "missing"}}, 16, kEpoch, kUnpinRequestFrame,
+                "unpin-request");
+  ExpectReply(MessageType::kUnpin, OkStatus(), UnpinReply{{1, 0}}, 16, kUnpinReplyFrame,
+              "unpin-reply");
+}
+
+TEST(GoldenFrames, GrowLeasesAndPing) {
+  ExpectRequest(GrowLeasesRequest{PoolIndex(1), 2}, 11, kEpoch, kGrowLeasesRequestFrame,
+                "grow-leases-request");
+  ExpectReply(MessageType::kGrowLeases, OkStatus(), GrowLeasesReply{{0x408000, 0x410000}}, 11,
+              kGrowLeasesReplyFrame, "grow-leases-reply");
+  ExpectRequest(PingRequest{}, 12, kEpoch, kPingRequestFrame, "ping-request");
+  ExpectReply(MessageType::kPing, OkStatus(), PingReply{90'000}, 12, kPingReplyFrame, "ping-reply");
+}
+
+TEST(GoldenFrames, InspectAndList) {
+  ExpectRequest(InspectRequest{InspectTopic::kClients, 0x90002}, 13, kEpoch, kInspectRequestFrame,
+                "inspect-request");
+  ExpectReply(MessageType::kInspect, OkStatus(), InspectReply{"[]", 0}, 13, kInspectReplyFrame,
+              "inspect-reply");
+  ExpectRequest(ListRequest{"hel", 0, 256}, 14, kEpoch, kListRequestFrame, "list-request");
+  ListReply listed;
+  listed.items = {{"hello world", 0xC0000, kPages[0]}};
+  listed.next_cursor = 0x22;
+  ExpectReply(MessageType::kList, OkStatus(), listed, 14, kListReplyFrame, "list-reply");
+}
+
+TEST(GoldenFrames, Audit) {
+  ExpectRequest(AuditRequest{true, 0}, 15, kEpoch, kAuditRequestFrame, "audit-request");
+  ExpectReply(MessageType::kAudit, OkStatus(), AuditReply{0, 7, 9, true, "{}"}, 15,
+              kAuditReplyFrame, "audit-reply");
 }
 
 TEST(GoldenFrames, ErrorReply) {
