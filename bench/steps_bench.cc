@@ -1,7 +1,9 @@
 // How long the server is away for one step: the longest of each kind, over a pool in plain memory
 // with --keys=N keys (1,000,000) on pages of 512 bytes. What is walked in parts shows both the
 // longest part and the sum of them; clients wait for the former. Times are of the processor, so
-// that what else runs on the machine lengthens no step.
+// that what else runs on the machine lengthens no step. Regions are cut from a file in /dev/shm of
+// its own, since their memory is what takes the time: --region-mib=N (1,024) of it, given back at
+// the end.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -16,8 +18,11 @@
 #include "engine/engine.h"
 #include "engine/metadata_context.h"
 #include "layout/frame.h"
+#include "os/temp_folder.h"
 #include "pool/memory_backing.h"
+#include "pool/new_pool.h"
 #include "pool/pool.h"
+#include "pool/pool_file.h"
 
 namespace {
 
@@ -72,6 +77,12 @@ class Bench {
       attach.name_space = connection == 1 ? "first" : "rest";
       Ask(connection, attach);
     }
+  }
+
+  static void Show(const char* what, const Steps& steps) {
+    std::printf("%-48s %12.3f ms longest %12.1f ms in all\n", what, steps.longest * 1e3,
+                steps.all * 1e3);
+    std::fflush(stdout);
   }
 
   double Ask(engine::ConnectionId connection, const wire::Request& request) {
@@ -201,12 +212,6 @@ class Bench {
  private:
   static constexpr engine::ConnectionId kClients = 40;
 
-  static void Show(const char* what, const Steps& steps) {
-    std::printf("%-48s %12.3f ms longest %12.1f ms in all\n", what, steps.longest * 1e3,
-                steps.all * 1e3);
-    std::fflush(stdout);
-  }
-
   const uint64_t keys_;
   std::shared_ptr<pool::PlainMemory> memory_;
   Locks locks_;
@@ -216,17 +221,75 @@ class Bench {
   uint64_t now_ns_ = 1'000'000'000;
 };
 
+// From the first grant of a size on until its first region is whole.
+class CutBench {
+ public:
+  explicit CutBench(uint64_t region_bytes) : region_bytes_(region_bytes) {}
+
+  void Run(const char* what, uint64_t page_bytes) {
+    auto folder = os::TempFolder::Create("/dev/shm");
+    MARU_CHECK_OK(folder.status());
+    const std::string path = folder->File("pool");
+    MARU_CHECK_OK(pool::InitPool(path, 16 * region_bytes_, {}).status());
+    auto backing = pool::FileBacking::OpenForServing(path);
+    MARU_CHECK_OK(backing.status());
+    auto opened = pool::Pool::Open(std::move(*backing), {.boot_id = {1, 2}, .epoch = 1});
+    MARU_CHECK_OK(opened.status());
+    Locks locks;
+    engine::EngineOptions options{.region_bytes_min = region_bytes_, .server_version = "bench"};
+    auto engine = engine::Engine::Create(options, {opened->get()}, &locks, 1, 0, 0);
+    MARU_CHECK_OK(engine.status());
+    wire::AttachRequest attach;
+    attach.protocol_version = layout::kProtocolVersion;
+    attach.layout_version = layout::kLayoutVersion;
+    attach.label = "bench";
+    wire::Reply reply;
+    MARU_CHECK_OK((*engine)->Handle(1, {}, attach, 0, &reply));
+
+    Steps grants, idle;
+    const auto timed = [](Steps* steps, const auto& step) {
+      const double begin = ProcessorSeconds();
+      step();
+      steps->Add(ProcessorSeconds() - begin);
+    };
+    const auto count =
+        static_cast<uint32_t>(std::min<uint64_t>(kBatch, region_bytes_ / page_bytes));
+    for (int i = 0; i < 8; ++i) {
+      timed(&grants, [&] {
+        MARU_CHECK_OK((*engine)->Handle(1, {}, wire::GrantRequest{page_bytes, count}, 0, &reply));
+      });
+    }
+    for (uint64_t unit = 0; unit < region_bytes_ / layout::kUnitBytes; ++unit) {
+      timed(&idle, [&] { (*engine)->Tick(0); });
+    }
+    std::printf("%s: %llu pages\n", what,
+                static_cast<unsigned long long>((*engine)->Count(PoolIndex(0)).pages));
+    Bench::Show("  grants", grants);
+    Bench::Show("  idle turns", idle);
+  }
+
+ private:
+  const uint64_t region_bytes_;
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  uint64_t keys = 1'000'000;
+  uint64_t keys = 1'000'000, region_bytes = 1ull << 30;
   for (int i = 1; i < argc; ++i) {
-    if (std::strncmp(argv[i], "--keys=", 7) != 0) {
-      std::fprintf(stderr, "unknown argument %s; known: --keys=N\n", argv[i]);
+    if (std::strncmp(argv[i], "--keys=", 7) == 0) {
+      keys = std::strtoull(argv[i] + 7, nullptr, 10);
+    } else if (std::strncmp(argv[i], "--region-mib=", 13) == 0) {
+      region_bytes = std::strtoull(argv[i] + 13, nullptr, 10) << 20;
+    } else {
+      std::fprintf(stderr, "unknown argument %s; known: --keys=N, --region-mib=N\n", argv[i]);
       return 2;
     }
-    keys = std::strtoull(argv[i] + 7, nullptr, 10);
   }
+  CutBench cut(region_bytes);
+  cut.Run("a region of pages of 1 MiB", 1ull << 20);
+  cut.Run("a region of pages of a sixteenth of it", region_bytes / 16);
+  cut.Run("a region of pages of 512 bytes", kPageBytes);
   Bench bench(keys);
   bench.Fill();
   bench.Audit();

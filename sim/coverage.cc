@@ -11,10 +11,10 @@ namespace {
 namespace points = catalogue::points;
 
 constexpr std::string_view kPointsOfPool[] = {
-    "carve:reserved", "region:slots-high", "region:fields",  "region:word",
-    "region:freed",   "region:ordinal",    "open:boot",      "open:unclean",
-    "open:epoch",     "pool:cut",          "pool:client-id", "pool:records-released",
-    "pool:clean",
+    "carve:reserved", "region:slots-high",     "region:fields", "region:word",
+    "region:grown",   "region:shortened",      "region:freed",  "region:ordinal",
+    "open:boot",      "open:unclean",          "open:epoch",    "pool:cut",
+    "pool:client-id", "pool:records-released", "pool:clean",
 };
 
 constexpr std::string_view kFaults[] = {
@@ -97,6 +97,8 @@ std::vector<std::string> ServingPoints() {
 }
 
 const std::vector<std::string_view>& RarePoints() {
+  // Their number has no divisor in common with those by which a seed chooses its other options:
+  // else some of them would never meet an option that they need.
   static const std::vector<std::string_view> rare = {
       points::kChunksCarved,
       points::kChunkNamed,
@@ -115,9 +117,13 @@ const std::vector<std::string_view>& RarePoints() {
       points::kLeasesCarved,
       points::kBlockUnnamed,
       points::kClientFreed,
+      "carve:reserved",
+      "open:boot",
       "region:slots-high",
       "region:fields",
       "region:word",
+      "region:grown",
+      "region:shortened",
       "region:freed",
       "region:ordinal",
       "pool:cut",

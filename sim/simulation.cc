@@ -23,6 +23,10 @@ WorldOptions OptionsOf(uint64_t seed) {
   options.repeats = seed % 6 == 1;
   const auto& rare = RarePoints();
   options.target_point = rare[seed % rare.size()];
+  // Regions of several units, which a server can leave when they have memory for some of them.
+  const bool grows =
+      options.target_point == "region:grown" || options.target_point == "region:shortened";
+  if (grows || seed % 10 == 3) options.pool_bytes *= 4;
   return options;
 }
 

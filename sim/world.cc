@@ -103,8 +103,8 @@ void World::StartServer() {
       }
       engine::EngineOptions engine_options;
       engine_options.eviction = options_.eviction;
-      engine_options.region_bytes_min = layout::kUnitBytes;
-      engine_options.region_bytes_max = 2 * layout::kUnitBytes;
+      engine_options.region_bytes_min = options_.pool_bytes / 16;
+      engine_options.region_bytes_max = options_.pool_bytes / 16;
       engine_options.evict_batch = 4;
       // Audits of few and of many steps.
       engine_options.audit_work = static_cast<uint32_t>(16 * (1 + options_.seed % 16));

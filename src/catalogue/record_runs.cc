@@ -182,6 +182,10 @@ Result<RecordNumber> RecordRuns::Allocate(uint32_t count) {
     run = std::prev(free_.end());
     MARU_CHECK_GE(run->second, count);
   }
+  return TakeFrom(run, count);
+}
+
+RecordNumber RecordRuns::TakeFrom(std::map<uint32_t, uint32_t>::iterator run, uint32_t count) {
   const uint32_t first = run->first;
   const uint32_t rest = run->second - count;
   free_.erase(run);
@@ -195,6 +199,40 @@ Result<RecordNumber> RecordRuns::Allocate(uint32_t count) {
     MARU_PUBLICATION_POINT(points::kRecordHigh);
   }
   return RecordNumber(first);
+}
+
+Status RecordRuns::AddLastChunk() {
+  if (chunks_ == layout::kRecordChunksMax) {
+    return ResourceExhausted("all record numbers of the pool are in use");
+  }
+  return AddChunks(1);
+}
+
+Result<RecordRuns::Run> RecordRuns::AllocateSome(uint32_t count) {
+  MARU_CHECK_GT(count, 0u);
+  auto run = std::find_if(free_.begin(), free_.end(),
+                          [count](const auto& entry) { return entry.second >= count; });
+  if (run == free_.end()) {
+    const auto ends_last = [this] {
+      if (free_.empty()) return false;
+      const auto last = std::prev(free_.end());
+      return uint64_t{last->first} + last->second == End();
+    };
+    if (!ends_last()) MARU_RETURN_IF_ERROR(AddLastChunk());
+    run = std::prev(free_.end());
+  }
+  const uint32_t taken = std::min(count, run->second);
+  return Run{TakeFrom(run, taken), taken};
+}
+
+Result<uint32_t> RecordRuns::Extend(RecordNumber next, uint32_t count) {
+  MARU_CHECK_GT(count, 0u);
+  if (next.value() == End()) MARU_RETURN_IF_ERROR(AddLastChunk());
+  const auto run = free_.find(next.value());
+  if (run == free_.end()) return 0u;
+  const uint32_t taken = std::min(count, run->second);
+  TakeFrom(run, taken);
+  return taken;
 }
 
 void RecordRuns::Claim(std::span<const RecordNumber> records) {

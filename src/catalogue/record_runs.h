@@ -35,6 +35,16 @@ class RecordRuns {
   // new chunks. ResourceExhausted when the pool has no room for them or the numbers are used up.
   // REQUIRES: count > 0
   Result<RecordNumber> Allocate(uint32_t count);
+  // The same for who can begin with fewer: where no run of `count` has memory, what there is at the
+  // end, with at most one chunk more.
+  struct Run {
+    RecordNumber first{0};
+    uint32_t count = 0;
+  };
+  Result<Run> AllocateSome(uint32_t count);
+  // The numbers from `next` on, `count` at most, with at most one chunk more. 0: somebody else has
+  // `next`. REQUIRES: the number before `next` was allocated.
+  Result<uint32_t> Extend(RecordNumber next, uint32_t count);
   // Takes single numbers out of the free runs: records of extents, which no region names.
   // REQUIRES: each is free, named once.
   void Claim(std::span<const RecordNumber> records);
@@ -54,6 +64,9 @@ class RecordRuns {
   Status ReadRuns(std::span<const RegionExtent> regions);
   uint64_t End() const;  // numbers below it have memory
   Status AddChunks(uint64_t count);
+  Status AddLastChunk();
+  // The first numbers of a free run.
+  RecordNumber TakeFrom(std::map<uint32_t, uint32_t>::iterator run, uint32_t count);
   void NameChunk(uint64_t unit);
   void AddFree(uint32_t first, uint32_t count);
 

@@ -40,6 +40,28 @@ TEST(RecordRuns, ALongRunSpansChunksAndGoesOnFromTheFreeTail) {
   EXPECT_EQ(runs.runs.chunk_bytes(), 4 * layout::kUnitBytes);
 }
 
+TEST(RecordRuns, ARunGrowsAChunkAtATime) {
+  TestPool pool;
+  Runs runs(&pool);
+  constexpr uint32_t kChunk = layout::kRecordsPerChunk;
+  EXPECT_EQ(*runs.runs.Allocate(100), RecordNumber(1));
+  const RecordRuns::Run begun = runs.runs.AllocateSome(3 * kChunk).value();
+  EXPECT_EQ(begun.first, RecordNumber(101));
+  EXPECT_EQ(begun.count, kChunk - 101);
+  EXPECT_EQ(runs.runs.chunk_bytes(), layout::kUnitBytes);
+  EXPECT_EQ(*runs.runs.Extend(RecordNumber(kChunk), 2 * kChunk), kChunk);
+  EXPECT_EQ(runs.runs.chunk_bytes(), 2 * layout::kUnitBytes);
+  EXPECT_EQ(*runs.runs.Extend(RecordNumber(2 * kChunk), 10), 10u);
+  // Somebody else's now.
+  EXPECT_EQ(*runs.runs.Allocate(1), RecordNumber(2 * kChunk + 10));
+  EXPECT_EQ(*runs.runs.Extend(RecordNumber(2 * kChunk + 10), 10), 0u);
+  // A free run that is long enough goes before the end.
+  runs.runs.Release(RecordNumber(1), 100);
+  const RecordRuns::Run again = runs.runs.AllocateSome(60).value();
+  EXPECT_EQ(again.first, RecordNumber(1));
+  EXPECT_EQ(again.count, 60u);
+}
+
 TEST(RecordRuns, FreedRunsMergeAndAreUsedAgain) {
   TestPool pool;
   Runs runs(&pool);

@@ -73,6 +73,17 @@ StateWord Writer::State(RecordNumber record) const {
 
 Result<RecordNumber> Writer::AllocateRecords(uint32_t count) { return impl_->runs.Allocate(count); }
 
+Result<Writer::RecordRun> Writer::AllocateSomeRecords(uint32_t count) {
+  MARU_ASSIGN_OR_RETURN(const RecordRuns::Run run, impl_->runs.AllocateSome(count));
+  return RecordRun{run.first, run.count};
+}
+
+Result<uint32_t> Writer::ExtendRecords(RecordNumber next, uint32_t count) {
+  return impl_->runs.Extend(next, count);
+}
+
+void Writer::DropRecords(RecordNumber first, uint32_t count) { impl_->runs.Release(first, count); }
+
 void Writer::BindRecords(RecordNumber first, uint32_t count, RegionSlot region) {
   for (uint32_t i = 0; i < count; ++i) {
     const RecordNumber record(first.value() + i);

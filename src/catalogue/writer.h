@@ -69,6 +69,16 @@ class Writer {
   // Records for a region of `count` pages: a run of consecutive numbers, carved chunk by chunk.
   // Their generations go on from where they were. REQUIRES: count > 0
   Result<RecordNumber> AllocateRecords(uint32_t count);
+  // The same a chunk at a time, for a region that gets its pages little by little: how many there
+  // are to begin with, at most `count`; then those from `next` on, 0: somebody else has that one.
+  struct RecordRun {
+    RecordNumber first{0};
+    uint32_t count = 0;
+  };
+  Result<RecordRun> AllocateSomeRecords(uint32_t count);
+  Result<uint32_t> ExtendRecords(RecordNumber next, uint32_t count);
+  // REQUIRES: the run was allocated and never bound since.
+  void DropRecords(RecordNumber first, uint32_t count);
   // Cuts: makes the run's records FREE pages of that region; WORN ones stay WORN. A record that was
   // never used starts with generation 1 (0 is no generation of a page), its first grant makes it 2.
   // REQUIRES: the run was allocated and is not in use.

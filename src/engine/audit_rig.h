@@ -67,7 +67,7 @@ class AuditRig {
     wire::PageRef page;
     if (!stock(pool).FindClass(page_bytes) ||
         stock(pool).lists().Empty(stock(pool).Class(*stock(pool).FindClass(page_bytes)).free)) {
-      MARU_CHECK_OK(stock(pool).Cut(page_bytes, 2 * kMiB).status());
+      MARU_CHECK_OK(stock(pool).CutUnit(page_bytes, 2 * kMiB).status());
     }
     MARU_CHECK(stock(pool).Grant(*stock(pool).FindClass(page_bytes), client, &page));
     return page.record;
@@ -188,10 +188,10 @@ class AuditRig {
   void AddPages() {
     granted = Grant(first);
     // A region between two others goes: its numbers are no page's.
-    MARU_CHECK_OK(stock().Cut(2 * kLarge, 2 * kMiB).status());
+    MARU_CHECK_OK(stock().CutUnit(2 * kLarge, 2 * kMiB).status());
     const RecordNumber gone = stock().lists().Front(stock().Class(ClassIndex(1)).free);
     large_key = Put(first, "large", kLarge);
-    MARU_CHECK_OK(stock().Cut(kIdle, 2 * kMiB).status());
+    MARU_CHECK_OK(stock().CutUnit(kIdle, 2 * kMiB).status());
     idle = stock().lists().Front(stock().Class(*stock().FindClass(kIdle)).free);
     MARU_CHECK_EQ(stock().FreeIdleRegions(kIdle), 1u);
     absent_ = RecordNumber(gone.value() + 50);

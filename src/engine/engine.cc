@@ -36,6 +36,7 @@ constexpr uint64_t kTouchDrainNs = 1'000'000'000;  // touch rings
 constexpr uint64_t kTouchPauseNs = 1'000'000;      // between two bounded parts of that
 constexpr uint64_t kGrowthPauseNs = 1'000'000;     // between two bounded parts of index growth
 constexpr int kGrowthPartsPerTick = 16;
+constexpr uint64_t kCutPauseNs = 1'000'000;  // between two units of regions of pages
 
 }  // namespace
 
@@ -257,6 +258,8 @@ uint64_t Engine::Impl::Tick() {
       if (stock->writer().carving()) break;
     }
     if (more) wake(core.now_ns + kGrowthPauseNs);
+    // One that brings memory in is enough.
+    if (stock->writer().carving() || stock->CutAnyUnit()) wake(core.now_ns + kCutPauseNs);
   }
   if (core.now_ns >= next_drain_ns_) {
     const bool more = touches.DrainRound() == Touches::Left::kSome;

@@ -25,12 +25,8 @@ Status Granting::Grant(Client* client, uint64_t page_bytes, uint32_t count,
   MARU_ASSIGN_OR_RETURN(count, FitBudget(client, page_bytes, count));
 
   TakeFree(client, page_bytes, count, pages);
-  for (uint64_t cut_bytes = 0; pages->size() < count && cut_bytes < kCutBytesPerGrant;) {
-    const uint64_t region_bytes = CutRegion(page_bytes);
-    if (region_bytes == 0) break;
-    cut_bytes += region_bytes;
-    TakeFree(client, page_bytes, count, pages);
-  }
+  Cut(client, page_bytes, count, pages);
+  if (pages->empty() && Cutting(page_bytes)) return OkStatus();
   if (pages->size() < count) {
     for (const std::unique_ptr<Stock>& stock : core_->stocks) {
       stock->EndQuarantines(core_->now_ns);
@@ -114,15 +110,32 @@ uint64_t Granting::RegionBytes(const Stock& stock, uint64_t page_bytes) const {
   return wanted;
 }
 
-uint64_t Granting::CutRegion(uint64_t page_bytes) {
+void Granting::Cut(Client* client, uint64_t page_bytes, uint32_t count,
+                   std::vector<wire::PageRef>* pages) {
+  for (int units = 0; pages->size() < count && units < kCutUnitsPerGrant; ++units) {
+    if (!CutUnit(page_bytes)) return;
+    TakeFree(client, page_bytes, count, pages);
+  }
+}
+
+bool Granting::CutUnit(uint64_t page_bytes) {
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    if (stock->cutting(page_bytes) && stock->CutUnit(page_bytes, 0).ok()) return true;
+  }
   for (const std::unique_ptr<Stock>& stock : core_->stocks) {
     // A failure means that this pool has no such room; the next one may.
-    const Result<uint64_t> cut = stock->Cut(page_bytes, RegionBytes(*stock, page_bytes));
+    const auto cut = stock->CutUnit(page_bytes, RegionBytes(*stock, page_bytes));
     if (!cut.ok()) continue;
-    ++core_->counters.regions_cut;
-    return *cut;
+    if (*cut == Stock::Cut::kBegun) ++core_->counters.regions_cut;
+    return true;
   }
-  return 0;
+  return false;
+}
+
+bool Granting::Cutting(uint64_t page_bytes) const {
+  return std::ranges::any_of(core_->stocks, [page_bytes](const std::unique_ptr<Stock>& stock) {
+    return stock->cutting(page_bytes);
+  });
 }
 
 Status Granting::NothingMayGo(uint64_t page_bytes) const {

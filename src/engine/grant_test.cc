@@ -1,6 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
+#include "base/sequence_point.h"
+#include "engine/grant.h"
 #include "engine/stock.h"
 #include "engine/test_engine.h"
 
@@ -76,6 +80,7 @@ TEST(GrantTest, RegionsGrowWithWhatAPageSizeHas) {
   TestClient client(&host);
   std::vector<uint64_t> cuts;
   for (int i = 0; i < 5; ++i) {
+    host.EndCuts();
     while (host->Count(PoolIndex(0)).free > 0) client.Grant(kPage);
     const uint64_t before = host.pool().usage().pages_bytes;
     client.Grant(kPage);
@@ -88,6 +93,7 @@ TEST(GrantTest, ARegionHasAtLeastSixteenPagesWhereThePoolAllowsIt) {
   TestEngine host({.pools = {4 * kGiB}});
   TestClient client(&host);
   client.Grant(16 * kMiB);
+  host.EndCuts();
   EXPECT_EQ(host->Count(PoolIndex(0)).pages, 16u);
 }
 
@@ -140,6 +146,7 @@ TEST(GrantTest, WhatWasGivenBackComesFirstAndTheQuarantinedLast) {
   TestEngine host;
   TestClient client(&host), dying(&host);
   const auto old = dying.Grant(4096, 2);
+  host.EndCuts();
   dying.Die();
   host.Advance(host.options().engine.quarantine_ns);
   host.Tick();
@@ -411,6 +418,7 @@ TEST(BudgetTest, TheClientsOwnLeastRecentlyUsedKeysGo) {
   EXPECT_FALSE(client.Exists(Key(1)));
   EXPECT_TRUE(client.Exists(Key(2)));
   EXPECT_TRUE(client.Exists(Key(4)));
+  host.EndCuts();
   // A key that another client has stored does not count for this one.
   EXPECT_EQ(other.TryGrant(kPage, 10)->size(), 10u);
   EXPECT_EQ(Offenders(host.engine()), "");
@@ -462,6 +470,73 @@ TEST(BudgetTest, IsRecountedAfterARestart) {
   EXPECT_EQ(Offenders(host.engine()), "");
   ASSERT_TRUE(client.Attach().ok());
   EXPECT_EQ(client.Grant(kPage, 5).size(), 1u);
+}
+
+// Units that get memory within a step: others wait for each of them.
+int UnitsOf(const std::function<void()>& step) {
+  int units = 0;
+  const ScopedHook hook([&](std::string_view name) { units += name == "carve:reserved"; });
+  step();
+  return units;
+}
+
+TEST(GrantTest, NoStepBringsInMoreThanItsShareOfARegion) {
+  for (const uint64_t page_bytes : {uint64_t{512}, kMiB, 3 * kMiB, 40 * kMiB}) {
+    SCOPED_TRACE(page_bytes);
+    TestEngine host({.pools = {4 * kGiB}});
+    TestClient client(&host);
+    // And a chunk of records for each.
+    constexpr int kMost = 2 * Granting::kCutUnitsPerGrant;
+    uint64_t granted = 0;
+    for (int i = 0; i < 40; ++i) {
+      wire::Reply reply;
+      EXPECT_LE(UnitsOf([&] {
+                  MARU_CHECK_OK(client.TryAsk(wire::GrantRequest{page_bytes, 64}, &reply));
+                }),
+                kMost);
+      granted += std::get<wire::GrantReply>(reply).pages.size();
+    }
+    EXPECT_GE(granted, 7u);
+    for (int i = 0; i < 600; ++i) EXPECT_LE(UnitsOf([&] { host.Tick(); }), 2);
+    EXPECT_EQ(UnitsOf([&] { host.Tick(); }), 0);
+    // All of each region, but for the part of a unit that holds no page.
+    const uint64_t in_pages = host->Count(PoolIndex(0)).pages * page_bytes;
+    EXPECT_LE(in_pages, host.pool().usage().pages_bytes);
+    EXPECT_GT(in_pages + host.pool().PageRegions().size() * layout::kUnitBytes,
+              host.pool().usage().pages_bytes);
+    EXPECT_EQ(Offenders(host.engine()), "");
+  }
+}
+
+TEST(GrantTest, ARegionBegunForAnotherSizeIsFreedWithThoseThatAreIdle) {
+  TestEngine host({.pools = {kGiB}});
+  TestClient client(&host);
+  const uint64_t before = host.pool().usage().free_bytes;
+  wire::Reply reply;
+  MARU_CHECK_OK(client.TryAsk(wire::GrantRequest{40 * kMiB, 1}, &reply));
+  EXPECT_TRUE(std::get<wire::GrantReply>(reply).pages.empty());
+  EXPECT_LT(host.pool().usage().free_bytes, before);
+  host->FreeIdleRegions(kMiB, host.now_ns());
+  EXPECT_EQ(host.pool().usage().free_bytes, before);
+
+  client.GiveBack(client.Grant(kMiB));
+  host->FreeIdleRegions(kMiB, host.now_ns());
+  EXPECT_EQ(host->Count(PoolIndex(0)).pages, 2u);
+  host->FreeIdleRegions(0, host.now_ns());
+  EXPECT_EQ(host->Count(PoolIndex(0)).pages, 0u);
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+TEST(GrantTest, ARestartEndsARegionWithThePagesThatItHas) {
+  TestEngine host({.pools = {kGiB}});
+  TestClient client(&host);
+  client.Put("key", kMiB);
+  const uint64_t pages = host->Count(PoolIndex(0)).pages;
+  EXPECT_GT(host.pool().usage().pages_bytes, pages * kMiB);
+  host.Restart();
+  EXPECT_EQ(host->Count(PoolIndex(0)).pages, pages);
+  EXPECT_EQ(host.pool().usage().pages_bytes, pages * kMiB);
+  EXPECT_EQ(Offenders(host.engine()), "");
 }
 
 }  // namespace

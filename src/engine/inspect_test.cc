@@ -89,6 +89,7 @@ TEST(InspectTest, RegionsShowTheirPages) {
   TestClient client(&host);
   client.Put("key", 4096);
   client.Put("large", kMiB);
+  host.EndCuts();
   const json regions = Inspect(&client, wire::InspectTopic::kRegions);
   ASSERT_EQ(regions.size(), 2u);
   for (const json& region : regions) {

@@ -115,29 +115,66 @@ void Stock::AdoptExtent(RecordNumber record) {
 
 void Stock::AdoptRegion(const pool::Pool::PageRegion& region) {
   const auto known = FindClass(region.page_bytes);
-  const ClassIndex size_class = known.has_value() ? *known : AddClass(region.page_bytes);
-  SetClass(region.slot, size_class);
-  lists_.Cover(RecordNumber(region.first_record.value() + region.page_count));
-  runs_.emplace(region.first_record.value(), Run{region.page_count, region.slot});
-  classes_[size_class.value()].pages += region.page_count;
-  counts_.pages += region.page_count;
+  SetClass(region.slot, known.has_value() ? *known : AddClass(region.page_bytes));
+  runs_.emplace(region.first_record.value(), Run{0, region.slot});
+  AdoptMore(region, region.page_count);
 }
 
-Result<uint64_t> Stock::Cut(uint64_t page_bytes, uint64_t wanted_bytes) {
-  if (!FindClass(page_bytes).has_value() && classes_.size() >= kPageSizesMax) {
-    return ResourceExhausted(pool_->name() + " has pages of " + std::to_string(kPageSizesMax) +
-                             " sizes already, none of them of " + std::to_string(page_bytes) +
-                             " bytes");
+void Stock::AdoptMore(const pool::Pool::PageRegion& region, uint32_t pages) {
+  lists_.Cover(RecordNumber(region.first_record.value() + region.page_count));
+  runs_.at(region.first_record.value()).count = region.page_count;
+  classes_[ClassOfRegion(region.slot).value()].pages += pages;
+  counts_.pages += pages;
+}
+
+Result<Stock::Cut> Stock::CutUnit(uint64_t page_bytes, uint64_t wanted_bytes) {
+  Cut cut = Cut::kGoneOn;
+  auto at = cuttings_.find(page_bytes);
+  if (at == cuttings_.end()) {
+    if (!FindClass(page_bytes).has_value() && classes_.size() >= kPageSizesMax) {
+      return ResourceExhausted(pool_->name() + " has pages of " + std::to_string(kPageSizesMax) +
+                               " sizes already, none of them of " + std::to_string(page_bytes) +
+                               " bytes");
+    }
+    MARU_ASSIGN_OR_RETURN(const pool::Pool::Cutting begun,
+                          pool_->BeginCut(page_bytes, wanted_bytes));
+    at = cuttings_.emplace(page_bytes, begun).first;
+    cut = Cut::kBegun;
   }
-  MARU_ASSIGN_OR_RETURN(const pool::Pool::PageRegion region,
-                        pool_->CutPages(page_bytes, wanted_bytes));
-  AdoptRegion(region);
-  for (uint32_t i = 0; i < region.page_count; ++i) {
-    const RecordNumber record(region.first_record.value() + i);
-    EnterFree(record, End::kBack);
-    Changed(record);
+  MARU_RETURN_IF_ERROR(ContinueCut(at));
+  return cut;
+}
+
+bool Stock::CutAnyUnit() {
+  if (cuttings_.empty()) return false;
+  // An error ends the region; a grant that finds no page says what is wrong.
+  (void)ContinueCut(cuttings_.begin());
+  return true;
+}
+
+Status Stock::ContinueCut(Cuttings::iterator cutting) {
+  pool::Pool::Cutting& cut = cutting->second;
+  const uint32_t before = cut.region.page_count;
+  const Result<uint32_t> added = pool_->ContinueCut(&cut);
+  if (added.ok() && *added > 0) {
+    if (before == 0) {
+      AdoptRegion(cut.region);
+    } else {
+      AdoptMore(cut.region, *added);
+    }
+    for (uint32_t i = before; i < cut.region.page_count; ++i) {
+      const RecordNumber record(cut.region.first_record.value() + i);
+      EnterFree(record, End::kBack);
+      Changed(record);
+    }
   }
-  return region.length_bytes;
+  if (cut.over()) cuttings_.erase(cutting);
+  return added.status();
+}
+
+void Stock::EndCut(Cuttings::iterator cutting) {
+  pool_->EndCut(&cutting->second);
+  cuttings_.erase(cutting);
 }
 
 bool Stock::Idle(const pool::Pool::PageRegion& region) const {
@@ -166,6 +203,11 @@ void Stock::FreeRegion(const pool::Pool::PageRegion& region) {
 
 uint32_t Stock::FreeIdleRegions(uint64_t kept_page_bytes) {
   uint32_t freed = 0;
+  // What is being cut for another size is not gone on with, whatever its pages are used for.
+  for (auto at = cuttings_.begin(); at != cuttings_.end();) {
+    const auto cutting = at++;
+    if (cutting->first != kept_page_bytes) EndCut(cutting);
+  }
   for (const pool::Pool::PageRegion& region : pool_->PageRegions()) {
     if (region.page_bytes == kept_page_bytes || !Idle(region)) continue;
     FreeRegion(region);

@@ -102,9 +102,15 @@ class Stock {
     return {index_, record, generation};
   }
 
-  // --- Regions. ResourceExhausted: no room for a page, or too many page sizes.
-  // Returns the bytes of the region.
-  Result<uint64_t> Cut(uint64_t page_bytes, uint64_t wanted_bytes);
+  // --- Regions. Each gets memory a unit at a time (Pool::Cutting), at most one of a page size.
+  // Brings in one unit of the region that is being cut for the size, or of one of wanted_bytes that
+  // it begins; what pages it makes whole are free. ResourceExhausted: no room for a page, too many
+  // page sizes, or no memory: the region ends with the pages that it has.
+  enum class Cut : uint8_t { kBegun, kGoneOn };
+  Result<Cut> CutUnit(uint64_t page_bytes, uint64_t wanted_bytes);
+  // The same for whichever region is being cut. False: none is.
+  bool CutAnyUnit();
+  bool cutting(uint64_t page_bytes) const { return cuttings_.contains(page_bytes); }
   // Regions whose pages are all FREE or WORN, but for those of the size to be kept: their units can
   // be cut anew, for pages of another size. The records keep their generations. How many.
   uint32_t FreeIdleRegions(uint64_t kept_page_bytes);
@@ -202,6 +208,11 @@ class Stock {
   void LeaveLive(RecordNumber record);
   void EnterCondemned(RecordNumber record);
   ClassIndex AddClass(uint64_t page_bytes);
+  using Cuttings = std::map<uint64_t, pool::Pool::Cutting>;  // by page size
+  // The last `pages` of the region, which is known, are new.
+  void AdoptMore(const pool::Pool::PageRegion& region, uint32_t pages);
+  Status ContinueCut(Cuttings::iterator cutting);
+  void EndCut(Cuttings::iterator cutting);
   bool Idle(const pool::Pool::PageRegion& region) const;
   void FreeRegion(const pool::Pool::PageRegion& region);
   const layout::PageRecord& Record(RecordNumber record) const;
@@ -226,6 +237,7 @@ class Stock {
   std::map<uint64_t, ClassIndex> by_page_bytes_;
   std::vector<ClassIndex> class_of_region_;  // by region slot
   std::map<uint32_t, Run> runs_;
+  Cuttings cuttings_;
   std::vector<StockWatch*> watches_;
   Engine::PoolCounts counts_;
 };

@@ -145,7 +145,8 @@ struct RegionOfPages {
   uint64_t page_bytes = 0;
 };
 
-// Bytes of a region, read-only. No lease: they may change. Keeps them mapped.
+// Bytes of a region, read-only. No lease: they may change. Keeps them mapped. Only pages that were
+// granted once are to be looked at: others may have no memory yet.
 struct RegionMemory {
   std::span<const std::byte> bytes;
   std::shared_ptr<MappedPool> mapping;
@@ -197,7 +198,7 @@ class Handler {
   // A handle from an address alone means the generation that this handler last held for that page.
   Result<PageHandle> FromAddress(uint32_t region_id, uint32_t page_index) const;
 
-  // Regions of pages of all pools that are there now.
+  // Regions of pages of all pools that are there now, with all pages that each is to have.
   Result<std::vector<RegionOfPages>> Regions() const;
   // NotFound: no such region, or not that far.
   Result<RegionMemory> BytesOfRegion(uint32_t region_id, uint64_t offset_bytes,

@@ -83,18 +83,24 @@ Status Handler::Impl::RequestGrants(const Arrival& arrival) {
     request.count = static_cast<uint32_t>(std::min(batch_pages_, HandPagesMax()));
     batch_pages_ = std::min(batch_pages_ * 2, HandPagesMax());
   }
-  Add(counts_.alloc_messages);
-  wire::Reply reply;
-  const Answer answer = CallReadyLocked(arrival, request, &reply);
-  if (!answer.ok()) return answer.status();
-  const auto* grant = std::get_if<wire::GrantReply>(&reply);
-  if (grant == nullptr || grant->pages.empty()) {
-    settle_needed_ = true;
-    return DataLoss("the answer to a grant names no page");
+  // A page of several units may take several answers without a page, each of them a unit nearer to
+  // it; one more for the rest of a unit, and one with the page.
+  const uint64_t units = request.page_bytes / layout::kUnitBytes;
+  const uint64_t answers_max = request.page_bytes <= layout::kUnitBytes ? 1 : units + 2;
+  for (uint64_t answers = 0; answers < answers_max; ++answers) {
+    Add(counts_.alloc_messages);
+    wire::Reply reply;
+    const Answer answer = CallReadyLocked(arrival, request, &reply);
+    if (!answer.ok()) return answer.status();
+    const auto* grant = std::get_if<wire::GrantReply>(&reply);
+    if (grant == nullptr) break;
+    if (grant->pages.empty()) continue;
+    MutexLock state(state_mutex_);
+    TakeGrants(grant->pages);
+    return OkStatus();
   }
-  MutexLock state(state_mutex_);
-  TakeGrants(grant->pages);
-  return OkStatus();
+  settle_needed_ = true;
+  return DataLoss("the answer to a grant names no page");
 }
 
 Result<PageHandle> Handler::Impl::MakeHandle(const Handout& handout, uint64_t page_bytes,

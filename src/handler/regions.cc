@@ -2,17 +2,30 @@
 
 #include <string>
 
+#include "base/bytes.h"
 #include "catalogue/page_regions.h"
 #include "handler/impl.h"
 
 namespace maru::handler {
+
+namespace {
+
+// Regions are told once, and get their memory little by little: with all pages that fit. Those
+// that have none yet are granted to nobody.
+uint32_t PagesInTheEnd(const catalogue::PoolView::PageRegion& region) {
+  const uint64_t filled = AlignUp(region.page_count * region.page_bytes, layout::kUnitBytes);
+  if (filled >= region.length_bytes) return region.page_count;
+  return static_cast<uint32_t>(region.length_bytes / region.page_bytes);
+}
+
+}  // namespace
 
 Result<std::vector<RegionOfPages>> Handler::Impl::Regions() const {
   MARU_ASSIGN_OR_RETURN(const auto current, OpenSession());
   std::vector<RegionOfPages> regions;
   for (const SessionPool& pool : current->pools) {
     catalogue::FindPageRegion(pool.mapped->view(), [&](const auto& region) {
-      regions.push_back({region.region_id, region.page_count, region.page_bytes});
+      regions.push_back({region.region_id, PagesInTheEnd(region), region.page_bytes});
       return false;
     });
   }

@@ -42,6 +42,7 @@ Carver::Carver(Backing* backing, RegionScan scan)
       table_(backing->base(), backing->bytes(), scan),
       units_(backing->bytes() / kUnit),
       unnamed_tables_(std::move(scan.unnamed_tables)),
+      unfilled_(std::move(scan.unfilled)),
       other_ids_(std::move(scan.other_ids)) {
   // Regions come by offset and do not overlap: what lies between them is free.
   uint64_t next = layout::kHeadBytes / kUnit;
@@ -55,6 +56,7 @@ Carver::Carver(Backing* backing, RegionScan scan)
 
 Status Carver::Mend() {
   for (const RegionSlot slot : std::exchange(unnamed_tables_, {})) Free(slot);
+  for (const RegionSlot slot : std::exchange(unfilled_, {})) Shorten(slot);
   for (const RegionSlot slot : std::exchange(other_ids_, {})) {
     MARU_ASSIGN_OR_RETURN(const RegionId id, table_.NextId());
     table_.ChangeId(slot, id);
@@ -161,6 +163,24 @@ Result<Carver::Hold> Carver::HoldUnits(uint64_t units) {
   return Hold{run, *id};
 }
 
+Result<Carver::Hold> Carver::HoldBareUnits(uint64_t units) {
+  MARU_RETURN_IF_ERROR(EnsureSlots(kSlotsKept));
+  MARU_ASSIGN_OR_RETURN(const UnitRun run, TakeUnits(units, UnitMap::Place::kBestFit));
+  ++slots_held_;
+  return Hold{run, RegionId(0)};
+}
+
+Status Carver::NameHold(Hold* hold) {
+  MARU_ASSIGN_OR_RETURN(hold->id, table_.NextId());
+  return OkStatus();
+}
+
+Status Carver::ReserveUnit(uint64_t unit) {
+  MARU_RETURN_IF_ERROR(backing_->Reserve(unit * kUnit, kUnit, os::PageHint::kDefault));
+  MARU_PUBLICATION_POINT("carve:reserved");
+  return OkStatus();
+}
+
 RegionSlot Carver::Publish(const Hold& hold, Region region) {
   MARU_CHECK_GT(slots_held_, 0u);
   --slots_held_;
@@ -174,6 +194,16 @@ void Carver::GiveUp(const Hold& hold) {
   MARU_CHECK_GT(slots_held_, 0u);
   --slots_held_;
   units_.Release(hold.units);
+}
+
+void Carver::Shorten(RegionSlot slot) {
+  const Region* region = table_.Find(slot);
+  MARU_CHECK(region != nullptr) << "region slot " << slot;
+  const UnitRun run = UnitsOf(*region);
+  const uint64_t filled = region->filled_bytes() / kUnit;
+  if (filled == run.count) return;
+  table_.Shorten(slot, filled * kUnit);
+  units_.Release({run.first + filled, run.count - filled});
 }
 
 void Carver::Free(RegionSlot slot) {

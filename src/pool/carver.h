@@ -28,8 +28,9 @@ class Carver {
   // the slots that cannot be. REQUIRES: the backing outlives this; its superblock is valid.
   static Result<std::unique_ptr<Carver>> Open(Backing* backing);
 
-  // Frees region tables that a crash has left unused, and gives new ids to the regions of a pool
-  // that was being renumbered. To be called once, before pages are cut.
+  // Frees region tables that a crash has left unused and units of regions that have no pages, and
+  // gives new ids to the regions of a pool that was being renumbered. To be called once, before
+  // pages are cut.
   Status Mend();
 
   // A region of the catalogue: reserved, zeroed, published. ResourceExhausted when the pool has no
@@ -50,9 +51,18 @@ class Carver {
     RegionId id{0};
   };
   Result<Hold> HoldUnits(uint64_t units);
+  // The same without memory, which ReserveUnit brings in, a unit at a time, and without an id,
+  // which NameHold gives once there is some: ids are not drawn for what the machine refuses.
+  Result<Hold> HoldBareUnits(uint64_t units);
+  Status ReserveUnit(uint64_t unit);
+  Status NameHold(Hold* hold);
   // `region`: kind and pages, or owner; the hold gives units and id.
   RegionSlot Publish(const Hold& hold, Region region);
   void GiveUp(const Hold& hold);
+  // Of a region of pages that is published with units that have no memory yet. Grow: the first
+  // page_count pages have it now. Shorten: the units behind the last page are free again, if any.
+  void Grow(RegionSlot slot, uint32_t page_count) { table_.Grow(slot, page_count); }
+  void Shorten(RegionSlot slot);
 
   // Of a client-cut region. REQUIRES: one has the slot.
   void EndOwner(RegionSlot slot) { table_.EndOwner(slot); }
@@ -82,6 +92,7 @@ class Carver {
   UnitMap units_;
   uint64_t slots_held_ = 0;  // for Publish; never more than table_ has free
   std::vector<RegionSlot> unnamed_tables_;
+  std::vector<RegionSlot> unfilled_;
   std::vector<RegionSlot> other_ids_;
 };
 

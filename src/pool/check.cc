@@ -25,6 +25,10 @@ void CheckRegions(const RegionScan& scan, CheckReport* report) {
     report->mends.Add(Concat("region slot ", slot.value(),
                              ": a region table that is not in use yet becomes free"));
   }
+  for (const RegionSlot slot : scan.unfilled) {
+    report->mends.Add(
+        Concat("region slot ", slot.value(), ": the units that have no pages yet become free"));
+  }
   for (const RegionSlot slot : scan.other_ids) {
     report->mends.Add(Concat("region slot ", slot.value(),
                              ": gets a region id of the pool's own (renumbering was cut short)"));

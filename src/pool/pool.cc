@@ -17,6 +17,12 @@ using layout::RegionKind;
 
 constexpr uint64_t kUnit = layout::kUnitBytes;
 
+UnitRun UnitsOf(const catalogue::SpaceSource::Making& making) {
+  return {making.offset_bytes / kUnit, making.length_bytes / kUnit};
+}
+
+}  // namespace
+
 Pool::PageRegion PagesOf(const Region& region) {
   return {.slot = region.slot,
           .id = region.id,
@@ -26,12 +32,6 @@ Pool::PageRegion PagesOf(const Region& region) {
           .page_count = region.page_count,
           .first_record = region.first_record};
 }
-
-UnitRun UnitsOf(const catalogue::SpaceSource::Making& making) {
-  return {making.offset_bytes / kUnit, making.length_bytes / kUnit};
-}
-
-}  // namespace
 
 Pool::Pool(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Pool::~Pool() = default;
@@ -78,6 +78,7 @@ PoolRoom Pool::Impl::Room() const {
   room.index_bytes = table.BytesOf(RegionKind::kIndex);
   room.lease_bytes = table.BytesOf(RegionKind::kLeases);
   room.record_chunks = table.BytesOf(RegionKind::kRecords) / kUnit;
+  room.pages_to_come = pages_to_come;
   room.extents = table.BytesOf(RegionKind::kClientCut) / kExtentBytesPlanned;
   for (const auto& [slot, region] : table.regions()) {
     if (region.kind != RegionKind::kPages) continue;
@@ -85,62 +86,6 @@ PoolRoom Pool::Impl::Room() const {
   }
   std::ranges::sort(room.runs, {}, &RecordRun::first);
   return room;
-}
-
-// Less than planned where the free units lie so scattered that the index could not grow any more,
-// though there would be enough of them.
-RegionPlan Pool::Impl::WithRoomForIndex(const PoolRoom& room, RegionPlan plan,
-                                        uint64_t page_bytes) {
-  const uint64_t table = IndexTableBytes(room.pages() + room.extents + plan.page_count);
-  uint64_t rooms = 2;
-  for (const auto& [slot, region] : carver->table().regions()) {
-    const bool holds = region.kind == RegionKind::kIndex && region.length_bytes >= table;
-    if (holds && rooms > 0) --rooms;
-  }
-  if (!carver->FitsBeside(0, table / kUnit, rooms)) return plan;  // scattered before already
-  while (plan.units > 0 && !carver->FitsBeside(plan.units, table / kUnit, rooms)) {
-    plan = PlanRegion(room, page_bytes, plan.units / 4 * 3 * kUnit);
-    if (plan.units * kUnit / page_bytes <= 1) break;
-  }
-  return plan;
-}
-
-Result<Pool::PageRegion> Pool::CutPages(uint64_t page_bytes, uint64_t wanted_bytes) {
-  if (page_bytes < layout::kPageBytesMin || page_bytes % layout::kPageAlignBytes != 0 ||
-      page_bytes > layout::kPoolBytesMax) {
-    return InvalidArgument(Concat("pages cannot have ", page_bytes, " bytes: a multiple of ",
-                                  layout::kPageAlignBytes, ", up to ", layout::kPoolBytesMax));
-  }
-  const PoolRoom room = impl_->Room();
-  RegionPlan plan =
-      PlanRegion(room, page_bytes, std::min<uint64_t>(wanted_bytes, layout::kPoolBytesMax));
-  if (plan.units > 0) plan = impl_->WithRoomForIndex(room, plan, page_bytes);
-  if (plan.units == 0) {
-    return ResourceExhausted(
-        Concat("pool ", impl_->name, " has no room for a region of pages of ", page_bytes,
-               " bytes: ", room.free_units * kUnit, " bytes are free, ", room.largest_run * kUnit,
-               " in one piece, of which ", KeptUnits(room, room.pages()) * kUnit,
-               " are kept for leases, for the index and for ", kTextBytesKept,
-               " bytes of key text for each page"));
-  }
-  MARU_ASSIGN_OR_RETURN(const Carver::Hold hold, impl_->carver->HoldUnits(plan.units));
-  // The last step that can fail. From here to the end a crash leaves at most a run of records
-  // without a region, which is free, or a region whose records are not all bound, which recovery
-  // completes.
-  const Result<RecordNumber> first = impl_->writer->AllocateRecords(plan.page_count);
-  if (!first.ok()) {
-    impl_->carver->GiveUp(hold);
-    return first.status();
-  }
-  Region region;
-  region.kind = RegionKind::kPages;
-  region.page_bytes = page_bytes;
-  region.page_count = plan.page_count;
-  region.first_record = *first;
-  const RegionSlot slot = impl_->carver->Publish(hold, region);
-  impl_->writer->BindRecords(*first, plan.page_count, slot);
-  MARU_PUBLICATION_POINT("pool:cut");
-  return PagesOf(*impl_->carver->table().Find(slot));
 }
 
 Status Pool::FreePages(RegionSlot slot) {
@@ -208,7 +153,7 @@ Pool::Usage Pool::usage() const {
   usage.pool_bytes = impl_->backing->bytes();
   usage.head_bytes = layout::kHeadBytes;
   usage.free_bytes = impl_->carver->units().free_units() * kUnit;
-  usage.pages_bytes = table.BytesOf(RegionKind::kPages);
+  usage.pages_bytes = table.BytesOf(RegionKind::kPages) + impl_->units_begun * kUnit;
   usage.client_cut_bytes = table.BytesOf(RegionKind::kClientCut);
   usage.records_bytes = table.BytesOf(RegionKind::kRecords);
   usage.text_bytes = table.BytesOf(RegionKind::kText);

@@ -62,10 +62,30 @@ class Pool final : public catalogue::SpaceSource {
     uint32_t page_count = 0;
     RecordNumber first_record{0};
   };
-  // Carves, reserves and cuts a region of pages of one size: wanted_bytes is rounded up to units
-  // and bounded by the largest free run, by kPagesPerRegionMax and by what the catalogue must keep
-  // for the pages (room_plan.h); at least one page. ResourceExhausted when nothing fits;
-  // InvalidArgument for a size that no page can have.
+  // A region of pages that is being cut: it gets memory a unit at a time, so that no step of a
+  // server is a long one. Its pages come in order; the first of them puts it into the region table
+  // with its whole length, each further unit raises its page count. That it is to have more is in
+  // this process alone: after a crash it ends with the pages that it had.
+  struct Cutting {
+    PageRegion region;  // what there is; nothing but page_bytes without a page
+    uint32_t pages_planned = 0;
+    uint64_t first_unit = 0, units = 0, units_ready = 0;
+    RecordNumber first_record{0};
+    uint32_t records = 0;  // numbers that are its own, from the first on
+
+    bool over() const { return region.page_count == pages_planned; }
+  };
+  // wanted_bytes is rounded up to units and bounded by the largest free run, by kPagesPerRegionMax
+  // and by what the catalogue must keep for the pages (room_plan.h); at least one page.
+  // ResourceExhausted when nothing fits; InvalidArgument for a size that no page can have.
+  Result<Cutting> BeginCut(uint64_t page_bytes, uint64_t wanted_bytes);
+  // Brings in one unit, and a chunk of records when one is needed. How many pages are new: those
+  // behind the former page_count. On an error, and where the record numbers behind its own are
+  // another's by now, it is over with the pages that it has. REQUIRES: not over.
+  Result<uint32_t> ContinueCut(Cutting* cutting);
+  // Over with what it has; the units behind are free again.
+  void EndCut(Cutting* cutting);
+  // All of it at once, for tests and small regions; as much of it as there is memory for.
   Result<PageRegion> CutPages(uint64_t page_bytes, uint64_t wanted_bytes);
   // REQUIRES: all pages FREE or WORN. The units are free again, merged with their neighbours.
   // NotFound: no region of pages has the slot.
@@ -125,7 +145,8 @@ class Pool final : public catalogue::SpaceSource {
   void CloseCleanly();  // sets the clean mark; last call before destruction
 
   struct Usage {
-    uint64_t pool_bytes = 0, head_bytes = 0, free_bytes = 0, pages_bytes = 0, client_cut_bytes = 0;
+    uint64_t pool_bytes = 0, head_bytes = 0, free_bytes = 0, client_cut_bytes = 0;
+    uint64_t pages_bytes = 0;  // of whole regions, also while they get their memory
     uint64_t records_bytes = 0, text_bytes = 0, index_bytes = 0, lease_bytes = 0;
     uint64_t region_table_bytes = 0;  // of further tables
     uint32_t regions = 0;

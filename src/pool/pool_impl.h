@@ -11,6 +11,8 @@
 
 namespace maru::pool {
 
+Pool::PageRegion PagesOf(const Region& region);
+
 class Pool::Impl {
  public:
   explicit Impl(std::unique_ptr<Backing> pool_backing)
@@ -26,6 +28,12 @@ class Pool::Impl {
   // What the planner needs to know of the pool as it is now.
   PoolRoom Room() const;
   RegionPlan WithRoomForIndex(const PoolRoom& room, RegionPlan plan, uint64_t page_bytes);
+
+  // The part of ContinueCut behind the memory. How many pages are new.
+  Result<uint32_t> AddPages(Cutting* cutting);
+  // So many pages are there from now on, of those that have memory and numbers.
+  Status Publish(Cutting* cutting, uint32_t pages);
+  void EndCut(Cutting* cutting);
 
   // Of a pool that may have lost stores: whether a LIVE page's bytes have the checksum in its
   // record. False without checksums.
@@ -49,6 +57,10 @@ class Pool::Impl {
   catalogue::RecoverySummary recovery;
   uint64_t boot_loss = 0;
   bool new_boot = false;
+  // Of regions that are being cut: pages that are planned and not there, units held for those
+  // without a page.
+  uint64_t pages_to_come = 0;
+  uint64_t units_begun = 0;
 };
 
 }  // namespace maru::pool

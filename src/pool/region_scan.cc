@@ -145,7 +145,11 @@ class Scanner {
     region.road = static_cast<layout::RegionRoad>(values.road);
     region.request_id = values.request_id;
     region.endpoint = values.endpoint;
-    if (HasRecords(region)) scan_.regions.push_back(region);
+    if (!HasRecords(region)) return;
+    if (region.kind == RegionKind::kPages && region.length_bytes > region.filled_bytes()) {
+      scan_.unfilled.push_back(slot);
+    }
+    scan_.regions.push_back(region);
   }
 
   bool HasRecords(const Region& region) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/ids.h"
 #include "layout/region.h"
 #include "layout/superblock.h"
@@ -31,6 +32,8 @@ struct Region {
   uint64_t request_id = 0;
   uint64_t endpoint = 0;
 
+  // Of kPages: what its pages take.
+  uint64_t filled_bytes() const { return AlignUp(page_count * page_bytes, layout::kUnitBytes); }
   bool has_id() const {
     return kind == layout::RegionKind::kPages || kind == layout::RegionKind::kClientCut;
   }
@@ -47,6 +50,9 @@ struct RegionScan {
   // Regions whose id lies outside the pool's range: the pool was being renumbered. A start gives
   // them new ones.
   std::vector<RegionSlot> other_ids;
+  // Regions of pages with units behind their last page: a server ended before they were whole. A
+  // start frees those units.
+  std::vector<RegionSlot> unfilled;
   std::vector<std::string> offences;  // what no crash explains: overlaps, bounds, geometry
   uint64_t offence_count = 0;
 };

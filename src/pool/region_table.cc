@@ -93,6 +93,34 @@ RegionSlot RegionTable::Publish(Region region) {
   return region.slot;
 }
 
+void RegionTable::Grow(RegionSlot slot, uint32_t page_count) {
+  const auto found = regions_.find(slot);
+  MARU_CHECK(found != regions_.end() && found->second.kind == layout::RegionKind::kPages)
+      << "region slot " << slot;
+  Region& region = found->second;
+  MARU_CHECK_GT(page_count, region.page_count);
+  MARU_CHECK_LE(page_count, region.length_bytes / region.page_bytes);
+  region.page_count = page_count;
+  // Release, before any of their records is a page: who meets one finds it in its region.
+  Record(slot).pages.store(layout::PackRegionPages(page_count, region.first_record.value()),
+                           std::memory_order_release);
+  MARU_PUBLICATION_POINT("region:grown");
+}
+
+void RegionTable::Shorten(RegionSlot slot, uint64_t length_bytes) {
+  const auto found = regions_.find(slot);
+  MARU_CHECK(found != regions_.end() && found->second.kind == layout::RegionKind::kPages)
+      << "region slot " << slot;
+  Region& region = found->second;
+  MARU_CHECK_LT(length_bytes, region.length_bytes);
+  MARU_CHECK_LE(region.page_count, length_bytes / region.page_bytes);
+  bytes_of_[static_cast<uint8_t>(region.kind)] -= region.length_bytes - length_bytes;
+  region.length_bytes = length_bytes;
+  // Release, before another region has the units.
+  Record(slot).length_bytes.store(length_bytes, std::memory_order_release);
+  MARU_PUBLICATION_POINT("region:shortened");
+}
+
 void RegionTable::Withdraw(RegionSlot slot) {
   const auto found = regions_.find(slot);
   MARU_CHECK(found != regions_.end()) << "region slot " << slot;

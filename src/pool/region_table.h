@@ -33,6 +33,11 @@ class RegionTable {
   // Stores the region in a free slot, which it returns; `region.slot` is not looked at.
   // REQUIRES: free_slots() > 0; the units have memory behind them and are in no other region.
   RegionSlot Publish(Region region);
+  // REQUIRES for both: a region of pages has the slot. Grow: the pages that are new have memory
+  // behind them and are in its length.
+  void Grow(RegionSlot slot, uint32_t page_count);
+  // REQUIRES: all of its pages lie in the new length.
+  void Shorten(RegionSlot slot, uint64_t length_bytes);
   // REQUIRES: the slot is in use.
   void Withdraw(RegionSlot slot);
   void ChangeId(RegionSlot slot, RegionId id);

@@ -29,7 +29,7 @@ bool Fits(const PoolRoom& room, const RegionPlan& plan) {
 }  // namespace
 
 uint64_t PoolRoom::pages() const {
-  uint64_t sum = 0;
+  uint64_t sum = pages_to_come;
   for (const RecordRun& run : runs) sum += run.count;
   return sum;
 }
@@ -48,7 +48,8 @@ uint64_t KeptUnits(const PoolRoom& room, uint64_t pages) {
   const uint64_t table = IndexTableBytes(keys);
   const uint64_t index = Less(3 * table - IndexTableBytes(0), room.index_bytes) / kUnit;
   const uint64_t lease_units = std::min(1 + room.units / 256, kLeaseUnitsMax);
-  const uint64_t records = UnitsFor(room.extents * layout::kRecordBytes);
+  const uint64_t records =
+      UnitsFor((room.extents + room.pages_to_come) * uint64_t{layout::kRecordBytes});
   return text + index + records + Less(lease_units, room.lease_bytes / kUnit);
 }
 

@@ -35,7 +35,8 @@ struct PoolRoom {
   uint64_t record_chunks = 0;
   // Of all regions of pages, by first record.
   std::vector<RecordRun> runs;
-  uint64_t extents = 0;  // keys that client-cut regions are planned to have
+  uint64_t pages_to_come = 0;  // of regions that are being cut: in no run yet
+  uint64_t extents = 0;        // keys that client-cut regions are planned to have
   uint64_t pages() const;
 };
 
