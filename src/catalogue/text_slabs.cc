@@ -1,5 +1,6 @@
 #include "catalogue/text_slabs.h"
 
+#include <algorithm>
 #include <bit>
 #include <string>
 
@@ -153,14 +154,56 @@ void TextSlabs::Free(uint64_t offset_bytes, uint64_t text_bytes) {
   const uint32_t word = block.index / 64;
   slab.used_bits[word] &= ~(uint64_t{1} << (block.index % 64));
   if (word < slab.first_word) slab.first_word = static_cast<uint16_t>(word);
-  if (slab.used-- == TextBlocks(text_class)) AddPartial(block.slab);
+  if (slab.used-- == TextBlocks(text_class) && !slab.closed) AddPartial(block.slab);
   used_bytes_ -= kTextClassBytes[text_class];
   if (slab.used > 0) return;
-  RemovePartial(block.slab);
+  if (!slab.closed) RemovePartial(block.slab);
+  slab.closed = false;
   slab.used_bits.reset();
   slab.size_class = kNoClass;
   bits_bytes_ -= Words(text_class) * sizeof(uint64_t);
   empty_.push_back(block.slab);
+}
+
+bool TextSlabs::Fits(uint64_t text_bytes) const {
+  return !empty_.empty() || !partial_[TextClass(text_bytes)].empty();
+}
+
+std::vector<uint64_t> TextSlabs::Sparsest(size_t count_max) const {
+  std::vector<uint32_t> slabs;
+  for (uint32_t i = 0; i < slabs_.size(); ++i) {
+    if (slabs_[i].used > 0) slabs.push_back(i);
+  }
+  const size_t count = std::min(count_max, slabs.size());
+  std::ranges::partial_sort(slabs, slabs.begin() + static_cast<ptrdiff_t>(count), {},
+                            [this](uint32_t slab) { return slabs_[slab].used; });
+  std::vector<uint64_t> offsets;
+  for (size_t i = 0; i < count; ++i) offsets.push_back(Offset(slabs[i], 0));
+  return offsets;
+}
+
+TextSlabs::Slab& TextSlabs::At(uint64_t slab_offset_bytes) {
+  const auto unit = unit_slab_.find(slab_offset_bytes / layout::kUnitBytes);
+  MARU_CHECK(unit != unit_slab_.end()) << "no text at " << slab_offset_bytes;
+  return slabs_[unit->second + slab_offset_bytes % layout::kUnitBytes / layout::kTextSlabBytes];
+}
+
+void TextSlabs::Close(uint64_t slab_offset_bytes) {
+  Slab& slab = At(slab_offset_bytes);
+  MARU_CHECK(slab.used > 0 && !slab.closed);
+  if (slab.used < TextBlocks(slab.size_class)) {
+    RemovePartial(static_cast<uint32_t>(&slab - slabs_.data()));
+  }
+  slab.closed = true;
+}
+
+void TextSlabs::Open(uint64_t slab_offset_bytes) {
+  Slab& slab = At(slab_offset_bytes);
+  if (!slab.closed) return;
+  slab.closed = false;
+  if (slab.used < TextBlocks(slab.size_class)) {
+    AddPartial(static_cast<uint32_t>(&slab - slabs_.data()));
+  }
 }
 
 bool TextSlabs::Holds(uint64_t offset_bytes, uint64_t text_bytes) const {

@@ -35,6 +35,16 @@ class TextSlabs {
   Result<uint64_t> Allocate(uint64_t text_bytes);
   // REQUIRES: allocated or adopted with that length, not freed since.
   void Free(uint64_t offset_bytes, uint64_t text_bytes);
+  // Whether a text of that length has a block without another text going.
+  bool Fits(uint64_t text_bytes) const;
+  // --- For who empties slabs. Those in which the fewest texts lie, with some in them, at most
+  // `count_max`: by offset, the fewest first.
+  std::vector<uint64_t> Sparsest(size_t count_max) const;
+  // No new text comes into a closed slab until it is empty or opened. REQUIRES: a slab begins
+  // there.
+  void Close(uint64_t slab_offset_bytes);
+  void Open(uint64_t slab_offset_bytes);  // nothing for one that is not closed any more
+
   // The block of that length at that offset is in use.
   bool Holds(uint64_t offset_bytes, uint64_t text_bytes) const;
 
@@ -54,6 +64,7 @@ class TextSlabs {
     uint32_t partial_at = kNowhere;  // place in its class's list of slabs with room
     uint16_t first_word = 0;         // all words of used_bits below it are full
     uint8_t size_class = kNoClass;
+    bool closed = false;  // then in no list
   };
   struct Block {
     uint32_t slab = kNowhere;
@@ -63,6 +74,7 @@ class TextSlabs {
   // Empty: no text region there, or (in a slab of that class) not the start of a block.
   Block Find(uint64_t offset_bytes, uint32_t text_class) const;
   uint64_t Offset(uint32_t slab, uint32_t index) const;
+  Slab& At(uint64_t slab_offset_bytes);
   void Assign(Slab& slab, uint32_t text_class);
   Result<uint32_t> FreshSlab(uint32_t text_class);
   void AddPartial(uint32_t slab);

@@ -71,6 +71,33 @@ TEST(TextSlabs, AnEmptiedSlabServesAnotherClass) {
   EXPECT_EQ(slabs.region_bytes(), 2 * layout::kUnitBytes);
 }
 
+TEST(TextSlabs, AClosedSlabTakesNoTextUntilItIsEmptyOrOpened) {
+  TestPool pool;
+  TextSlabs slabs(&pool);
+  const uint32_t blocks = TextBlocks(TextClass(256));
+  std::vector<uint64_t> full;
+  for (uint32_t i = 0; i < blocks; ++i) full.push_back(*slabs.Allocate(256));
+  const uint64_t few = *slabs.Allocate(256);
+  ASSERT_EQ(slabs.Sparsest(8), (std::vector<uint64_t>{few, full[0]}));
+  EXPECT_EQ(slabs.Sparsest(1), std::vector<uint64_t>{few});
+
+  const auto in = [](uint64_t text, uint64_t slab) { return text - slab < layout::kTextSlabBytes; };
+  // One with room, one that is full and gets some: neither gives any of it out.
+  slabs.Close(few);
+  slabs.Close(full[0]);
+  slabs.Free(full[3], 256);
+  const uint64_t elsewhere = *slabs.Allocate(256);
+  EXPECT_FALSE(in(elsewhere, few));
+  EXPECT_FALSE(in(elsewhere, full[0]));
+  slabs.Open(full[0]);
+  EXPECT_EQ(*slabs.Allocate(256), full[3]);
+  EXPECT_FALSE(in(*slabs.Allocate(256), few));
+  // Empty, it serves any length; opening it then is nothing.
+  slabs.Free(few, 256);
+  slabs.Open(few);
+  EXPECT_EQ(*slabs.Allocate(kTextBytesMax), few);
+}
+
 TEST(TextSlabs, AFullPoolIsToldAndNothingIsLost) {
   TestPool pool;
   TextSlabs slabs(&pool);

@@ -249,6 +249,12 @@ Result<RecordNumber> Writer::RegisterExtent(const KeyRef& key, const ExtentBirth
 }
 
 bool Writer::ExtentRecordFree() const { return !impl_->runs.free().empty(); }
+bool Writer::TextFits(uint64_t text_bytes) const { return impl_->text.Fits(text_bytes); }
+std::vector<uint64_t> Writer::SparsestText(size_t count_max) const {
+  return impl_->text.Sparsest(count_max);
+}
+void Writer::CloseText(uint64_t slab_offset_bytes) { impl_->text.Close(slab_offset_bytes); }
+void Writer::OpenText(uint64_t slab_offset_bytes) { impl_->text.Open(slab_offset_bytes); }
 
 void Writer::FreeExtent(RecordNumber record) {
   PageRecord& page = impl_->Page(record);

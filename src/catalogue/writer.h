@@ -140,6 +140,13 @@ class Writer {
   // REQUIRES: as Free; the record is an extent's.
   void FreeExtent(RecordNumber record);
 
+  // --- Room for key text, see TextSlabs: whether a text finds a block; slabs of
+  // layout::kTextSlabBytes by offset, those with the fewest texts first.
+  bool TextFits(uint64_t text_bytes) const;
+  std::vector<uint64_t> SparsestText(size_t count_max) const;
+  void CloseText(uint64_t slab_offset_bytes);
+  void OpenText(uint64_t slab_offset_bytes);
+
   // --- Lookup for the server itself: LIVE or RETIRING under that key.
   struct Hit {
     RecordNumber record{0};

@@ -20,6 +20,7 @@
 #include "engine/resource_manager.h"
 #include "engine/retire.h"
 #include "engine/settle.h"
+#include "engine/text_room.h"
 #include "engine/touches.h"
 #include "layout/frame.h"
 
@@ -49,13 +50,14 @@ class Engine::Impl {
         evictor(&core, &retirement, &touches),
         granting(&core, &retirement, &evictor),
         recall(&core),
-        registration(&core, &evictor, &granting),
+        text_room(&core, &retirement),
+        registration(&core, &evictor, &text_room, &granting),
         settlement(&core),
         attachment(&core, &settlement),
         inspection(&core),
         client_room(&core, &retirement, &evictor, &touches),
         lending(&core, &client_room),
-        extents(&core, &retirement, &evictor, &lending),
+        extents(&core, &retirement, &evictor, &text_room, &lending),
         metadata(&core, &retirement, &lending, &extents),
         resource_manager(&core, &lending),
         audits(&core) {}
@@ -72,6 +74,7 @@ class Engine::Impl {
   Evictor evictor;
   Granting granting;
   Recall recall;
+  TextRoom text_room;
   Registration registration;
   Settlement settlement;
   Attachment attachment;
@@ -261,6 +264,7 @@ uint64_t Engine::Impl::Tick() {
     // One that brings memory in is enough.
     if (stock->writer().carving() || stock->CutAnyUnit()) wake(core.now_ns + kCutPauseNs);
   }
+  if (text_room.GoOn()) wake(core.now_ns + kGrowthPauseNs);
   if (core.now_ns >= next_drain_ns_) {
     const bool more = touches.DrainRound() == Touches::Left::kSome;
     next_drain_ns_ = core.now_ns + (more ? kTouchPauseNs : kTouchDrainNs);

@@ -112,6 +112,10 @@ Result<RecordNumber> Extents::RegisterWithRoom(const Lending::Lent& lent,
   if (core_->now_ns < no_eviction_before_ns_) return record;
   if (evictor_->Evict({.pool = lent.stock}, 0) == 0) return record;
   record = lent.stock->RegisterExtent(*lent.region, key, birth);
+  const uint64_t text_bytes = key.name_space.size() + key.key.size();
+  if (!record.ok() && !lent.stock->writer().TextFits(text_bytes) && text_room_->Make(lent.stock)) {
+    record = lent.stock->RegisterExtent(*lent.region, key, birth);
+  }
   // A client goes on with register upon register: not each of them may take a batch for nothing.
   if (!record.ok()) no_eviction_before_ns_ = core_->now_ns + kEvictionPauseNs;
   return record;

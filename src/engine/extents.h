@@ -10,14 +10,20 @@
 #include "engine/evict.h"
 #include "engine/lending.h"
 #include "engine/retire.h"
+#include "engine/text_room.h"
 #include "wire/compat/metadata.h"
 
 namespace maru::engine {
 
 class Extents {
  public:
-  Extents(Core* core, Retirement* retirement, Evictor* evictor, Lending* lending)
-      : core_(core), retirement_(retirement), evictor_(evictor), lending_(lending) {}
+  Extents(Core* core, Retirement* retirement, Evictor* evictor, TextRoom* text_room,
+          Lending* lending)
+      : core_(core),
+        retirement_(retirement),
+        evictor_(evictor),
+        text_room_(text_room),
+        lending_(lending) {}
 
   // Keys are looked for in that namespace. A key over the limit is nowhere.
   bool Exists(const catalogue::Namespace& name_space, std::string_view key) const;
@@ -64,6 +70,7 @@ class Extents {
   Core* core_;
   Retirement* retirement_;
   Evictor* evictor_;
+  TextRoom* text_room_;
   Lending* lending_;
   uint64_t no_eviction_before_ns_ = 0;  // the last one made no room for any key of an extent
 };

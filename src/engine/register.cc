@@ -12,6 +12,7 @@ using wire::RegisterOutcome;
 Status Registration::Register(Client* client, const wire::RegisterRequest& request,
                               wire::RegisterReply* reply) {
   evict_rounds_left_ = kEvictRoundsMax;
+  text_slabs_left_ = kTextSlabsMax;
   std::vector<Use> uses;
   uses.reserve(request.entries.size());
   reply->items.reserve(request.entries.size());
@@ -77,13 +78,7 @@ wire::RegisterReply::Item Registration::RegisterOne(Client* client,
   const catalogue::Writer::Birth birth{entry.length_bytes, entry.checksum, client->id,
                                        core_->use_tick + 1};
   Status registered = stock->Register(record, client, key, birth);
-  // No room for the key's text or entry: keys go until there is. Those that go first may have text
-  // of other lengths, whose room is of no use before the slab that it lies in is empty.
-  while (!registered.ok() && evict_rounds_left_ > 0) {
-    --evict_rounds_left_;
-    if (evictor_->Evict({.pool = stock}, 0) == 0) break;
-    registered = stock->Register(record, client, key, birth);
-  }
+  if (!registered.ok()) registered = RegisterWithRoom(client, stock, record, key, birth);
   if (!registered.ok()) {
     ++counters.rejected;
     return AnswerStays(client, stock, record, RegisterOutcome::kRejected);
@@ -91,6 +86,24 @@ wire::RegisterReply::Item Registration::RegisterOne(Client* client,
   ++counters.registered;
   uses->push_back({stock, record});
   return {RegisterOutcome::kRegistered, entry.page.generation};
+}
+
+Status Registration::RegisterWithRoom(Client* client, Stock* stock, RecordNumber record,
+                                      const catalogue::KeyRef& key,
+                                      const catalogue::Writer::Birth& birth) {
+  Status registered = ResourceExhausted("no key may go for this one");
+  for (int round = 0; round < kEvictRoundsPerKey && evict_rounds_left_ > 0; ++round) {
+    --evict_rounds_left_;
+    if (evictor_->Evict({.pool = stock}, 0) == 0) break;
+    registered = stock->Register(record, client, key, birth);
+    if (registered.ok()) return registered;
+  }
+  const uint64_t text_bytes = key.name_space.size() + key.key.size();
+  if (text_slabs_left_ == 0 || stock->writer().TextFits(text_bytes)) return registered;
+  // One that is not empty yet, or cannot be, is not so for the next key either.
+  text_slabs_left_ = text_room_->Make(stock) ? text_slabs_left_ - 1 : 0;
+  if (!stock->writer().TextFits(text_bytes)) return registered;
+  return stock->Register(record, client, key, birth);
 }
 
 wire::RegisterReply::Item Registration::AnswerStays(Client* client, Stock* stock,

@@ -8,14 +8,15 @@
 #include "engine/core.h"
 #include "engine/evict.h"
 #include "engine/grant.h"
+#include "engine/text_room.h"
 #include "wire/messages.h"
 
 namespace maru::engine {
 
 class Registration {
  public:
-  Registration(Core* core, Evictor* evictor, Granting* granting)
-      : core_(core), evictor_(evictor), granting_(granting) {}
+  Registration(Core* core, Evictor* evictor, TextRoom* text_room, Granting* granting)
+      : core_(core), evictor_(evictor), text_room_(text_room), granting_(granting) {}
 
   Status Register(Client* client, const wire::RegisterRequest& request, wire::RegisterReply* reply);
 
@@ -25,15 +26,21 @@ class Registration {
     RecordNumber record{0};
   };
 
-  // Batches that may go for the keys of one request that find no room: all keys of a slab of the
-  // shortest texts, and as many beside.
-  static constexpr int kEvictRoundsMax = 512;
+  // Batches that go by age for a key that finds no room, and for all keys of a request: where texts
+  // have much the same length, the first of them leaves a block of the right size.
+  static constexpr int kEvictRoundsPerKey = 4;
+  static constexpr int kEvictRoundsMax = 64;
+  // Slabs of text that are emptied for one request, for those of other lengths.
+  static constexpr int kTextSlabsMax = 4;
   // Entries whose keys are hashed and looked for ahead, so that their cache misses overlap.
   static constexpr size_t kAhead = 16;
 
   catalogue::KeyRef Prepare(const Client& client, const wire::RegisterEntry& entry);
   wire::RegisterReply::Item RegisterOne(Client* client, const wire::RegisterEntry& entry,
                                         const catalogue::KeyRef& key, std::vector<Use>* uses);
+  // Once more, with as many keys gone as it takes, within the named bounds.
+  Status RegisterWithRoom(Client* client, Stock* stock, RecordNumber record,
+                          const catalogue::KeyRef& key, const catalogue::Writer::Birth& birth);
   // For a page that is not granted to the client in that life.
   wire::RegisterReply::Item AnswerStale(const Client& client, const wire::RegisterEntry& entry);
   // Duplicate or rejected: the page stays with its client.
@@ -42,8 +49,10 @@ class Registration {
 
   Core* core_;
   Evictor* evictor_;
+  TextRoom* text_room_;
   Granting* granting_;
   int evict_rounds_left_ = 0;  // of the request under way
+  int text_slabs_left_ = 0;
 };
 
 }  // namespace maru::engine

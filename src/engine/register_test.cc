@@ -223,6 +223,49 @@ TEST(RegisterTest, WithEvictionEveryKeyFindsRoomWhateverItsLength) {
   EXPECT_EQ(Offenders(host.engine()), "");
 }
 
+// Keys that were read in another order than they were stored go from all slabs alike.
+TEST(RegisterTest, ATextOfAnotherLengthTakesOneSlabAndNotHalfOfTheKeys) {
+  TestEngine host({.pools = {128 * kMiB}});
+  TestClient client(&host);
+  Random random(9);
+  std::vector<std::string> keys;
+  const auto store = [&](size_t first) {
+    wire::RegisterRequest request;
+    const std::vector<wire::PageRef> hand = client.Grant(512, 256);
+    for (size_t i = 0; i < hand.size() && first + i < keys.size(); ++i) {
+      request.entries.push_back({hand[i], 1, 0, keys[first + i]});
+    }
+    const auto reply = client.Ask<wire::RegisterReply>(request);
+    for (size_t i = 0; i < reply.items.size(); ++i) {
+      if (reply.items[i].outcome == RegisterOutcome::kRegistered) continue;
+      client.GiveBack({{hand[i].pool, hand[i].record, reply.items[i].generation}});
+    }
+    client.GiveBack({hand.begin() + static_cast<ptrdiff_t>(reply.items.size()), hand.end()});
+    return reply.items.size();
+  };
+  const auto live = [&] { return host->Count(PoolIndex(0)).live; };
+  // Names of about 250 bytes fill the room for text long before the pages are used up.
+  size_t stored = 0;
+  for (uint64_t before = live(); stored == before; before = live()) {
+    for (size_t i = 0; i < 256; ++i) {
+      keys.push_back(std::to_string(keys.size()) + std::string(240, 'n'));
+      keys.back().resize(248);
+    }
+    stored += store(stored);
+    if (live() < stored) break;
+  }
+  ASSERT_GT(live(), 60'000u);
+  // They are used in another order.
+  for (size_t i = keys.size(); i > 1; --i) std::swap(keys[i - 1], keys[random.Below(i)]);
+  for (size_t first = 0; first < keys.size();) first += store(first);
+
+  const uint64_t before = live();
+  const wire::PageRef page = client.Grant(512)[0];
+  EXPECT_EQ(client.Register(std::string(700, 'o'), page).outcome, RegisterOutcome::kRegistered);
+  EXPECT_GT(live(), before / 100 * 98);
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
 // --- Refill.
 
 TEST(RefillTest, PagesRideAlong) {
