@@ -191,8 +191,8 @@ class Handler {
   enum class IfStored : uint8_t { kRetireKey, kIsOver };
   Status Free(const PageHandle& page, IfStored if_stored = IfStored::kRetireKey);
   // Until LetGo of the last hold on a page its memory is neither handed out, nor given back, nor
-  // anybody else's, whatever becomes of the handle. FailedPrecondition: its life is over. A hold
-  // that outlives the handler needs no LetGo.
+  // anybody else's, whatever becomes of the handle. FailedPrecondition: its life is over, or
+  // soon the last that it can have. A hold that outlives the handler needs no LetGo.
   Result<std::shared_ptr<MemoryHold>> HoldOn(const PageHandle& page);
   void LetGo(std::shared_ptr<MemoryHold> hold);
   // A handle from an address alone means the generation that this handler last held for that page.

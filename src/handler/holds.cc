@@ -12,6 +12,11 @@ namespace maru::handler {
 
 namespace {
 
+// A page at its last generation is nobody's with the next answer that would give it a new one, and
+// its region may be cut anew. A hold outlives such answers: one for a duplicate, one for each
+// server that comes back.
+constexpr uint32_t kGenerationsLeftMin = 1024;
+
 void EndLease(MemoryHold* hold) {
   if (hold->leased.value() == 0) return;
   hold->mapping->leases().Release(hold->page.record, hold->leased);
@@ -27,6 +32,10 @@ Result<std::shared_ptr<MemoryHold>> Handler::Impl::HoldOn(const PageHandle& page
   current = session();
   Ledger::Entry* const entry = EntryOf(current.get(), page, Holding::kHeld);
   if (entry == nullptr) return LifeIsOver(page);
+  if (page.page.generation.value() > layout::kGenerationMax - kGenerationsLeftMin) {
+    return FailedPrecondition("record " + std::to_string(page.page.record.value()) +
+                              " is near its last generation: its memory cannot be held on to");
+  }
   std::shared_ptr<MemoryHold>& hold = holds_[KeyOf(page.page)];
   if (hold == nullptr) hold = std::make_shared<MemoryHold>(page.page, page.session, page.mapping);
   ++hold->count;

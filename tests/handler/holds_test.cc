@@ -91,6 +91,27 @@ TEST_F(HoldsTest, APageWhoseLifeIsOverIsNotHeldOn) {
   EXPECT_CODE(one->HoldOn(page), kFailedPrecondition);
 }
 
+// With its last generation it would be nobody's, and its region might be cut anew.
+TEST_F(HoldsTest, APageNearItsLastGenerationIsNotHeldOn) {
+  const PageHandle page = Written(one, "text");
+  EXPECT_OK(one->Free(page));
+  one->Tick();
+  one.clock.AdvanceMillis(1001);
+  one->Tick();
+  ASSERT_EQ(host.Count().granted, 0u);
+  host.With([&](engine::TestEngine& engine) {
+    engine.SetGeneration(page.page, layout::kGenerationMax - 9);
+  });
+  std::vector<PageHandle> pages;
+  do {
+    pages.push_back(Written(one, "next"));
+  } while (pages.back().page.record != page.page.record && pages.size() < 100);
+  ASSERT_EQ(pages.back().page.record, page.page.record);
+  EXPECT_CODE(one->HoldOn(pages.back()), kFailedPrecondition);
+  EXPECT_OK(one->HoldOn(pages.front()));
+  for (const PageHandle& each : pages) EXPECT_OK(one->Free(each));
+}
+
 TEST_F(HoldsTest, AfterALostRequestThePageWaits) {
   const PageHandle page = Written(one, "text");
   auto hold = one->HoldOn(page).value();
