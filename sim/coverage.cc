@@ -97,8 +97,6 @@ std::vector<std::string> ServingPoints() {
 }
 
 const std::vector<std::string_view>& RarePoints() {
-  // Their number has no divisor in common with those by which a seed chooses its other options:
-  // else some of them would never meet an option that they need.
   static const std::vector<std::string_view> rare = {
       points::kChunksCarved,
       points::kChunkNamed,
@@ -117,8 +115,6 @@ const std::vector<std::string_view>& RarePoints() {
       points::kLeasesCarved,
       points::kBlockUnnamed,
       points::kClientFreed,
-      "carve:reserved",
-      "open:boot",
       "region:slots-high",
       "region:fields",
       "region:word",

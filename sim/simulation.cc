@@ -23,6 +23,11 @@ WorldOptions OptionsOf(uint64_t seed) {
   options.repeats = seed % 6 == 1;
   const auto& rare = RarePoints();
   options.target_point = rare[seed % rare.size()];
+  // What the point needs to be met at all.
+  if (options.target_point == "writer:worn") options.aged = true;
+  if (options.target_point == "region:freed" || options.target_point == "pool:records-released") {
+    options.other_page_bytes = options.page_bytes / 2;
+  }
   // Regions of several units, which a server can leave when they have memory for some of them.
   const bool grows =
       options.target_point == "region:grown" || options.target_point == "region:shortened";

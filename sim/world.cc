@@ -15,8 +15,8 @@ constexpr int kStartAttemptsMax = 64;
 // Of these the server may die; further ones go through, so that a seed always goes on.
 constexpr int kStartDeathsMax = 3;
 // A server that dies at each turn does nothing else.
-constexpr uint64_t kTargetDeathsMax = 6;
-constexpr uint32_t kTargetDeathPerThousand = 500;
+constexpr uint64_t kTargetDeathsMax = 8;
+constexpr uint32_t kTargetDeathPerThousand = 900;
 constexpr uint32_t kLivesLeftMax = 24;
 constexpr uint64_t kUnixStartNs = 1'700'000'000'000'000'000;
 
