@@ -1,6 +1,8 @@
 // Regions for clients of upstream's protocols in a pool that is full of pages of our own.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -104,6 +106,33 @@ TEST_F(ClientRoomTest, AllocationsThatNeedSeveralRegionsTakeNeighbours) {
   EXPECT_EQ(reply.handle.length_bytes, 20 * kMiB);
   EXPECT_LT(Keys().size(), before.size());
   EXPECT_GT(Keys().size(), before.size() / 4);
+}
+
+TEST_F(ClientRoomTest, RegionsThatAreNoNeighboursStayWhenOneAloneIsTooSmall) {
+  Fill();
+  const std::vector<uint32_t> region_of = Regions();
+  // Every second region, by its place, has a page that is in use.
+  std::map<uint64_t, uint32_t> regions;  // by their offset
+  uint64_t longest = 0;
+  for (const auto& region : host_.pool().PageRegions()) {
+    regions[region.offset_bytes] = region.first_record.value();
+    longest = std::max(longest, region.length_bytes);
+  }
+  std::set<uint32_t> in_use;
+  bool pinned = false;
+  for (const auto& [offset, first] : regions) {
+    if (pinned = !pinned; pinned) in_use.insert(first);
+  }
+  ASSERT_GT(regions.size() - in_use.size(), 2u);
+  for (size_t i = 0; i < pages_.size(); ++i) {
+    if (ours_.Exists(std::to_string(i)) && in_use.erase(region_of[i]) == 1) {
+      ASSERT_TRUE(theirs_.Pin(std::to_string(i)));
+    }
+  }
+  const std::set<std::string> before = Keys();
+  EXPECT_FALSE(theirs_.TryAlloc(2 * longest).handle.has_value());
+  EXPECT_EQ(Keys(), before);
+  EXPECT_TRUE(theirs_.TryAlloc(2 * kMiB).handle.has_value());
 }
 
 TEST_F(ClientRoomTest, WhatIsInUseStaysAndNothingGoesInVain) {

@@ -514,8 +514,28 @@ TEST_F(MetadataTest, RegistersWithoutARecordTakeNoKeys) {
   ASSERT_FALSE(keys.empty());
   for (uint64_t i = 0; i < 50; ++i) {
     ASSERT_FALSE(a.Register("no" + std::to_string(i), region, extents + i, 1));
+    Wait(2 * kSecondNs);
   }
   EXPECT_EQ(Those(client, keys), keys);
+}
+
+TEST_F(MetadataTest, RegistersWithoutRoomForTheirTextTakeNoBatchEach) {
+  UpstreamClient a(&host_, "a");
+  TestClient client(&host_);
+  const uint64_t region = a.Alloc();
+  std::vector<std::string> keys = Fill(client);
+  const auto text = [](uint64_t i) { return std::string(60'000, 'x') + std::to_string(i); };
+  uint64_t extents = 0;
+  while (a.Register(text(extents), region, extents, 1)) ++extents;
+  keys = Those(client, std::move(keys));
+  ASSERT_GT(keys.size(), 20u);
+  for (uint64_t i = 1; i < 50; ++i) {
+    ASSERT_FALSE(a.Register(text(extents + i), region, extents + i, 1));
+  }
+  EXPECT_EQ(Those(client, keys), keys);
+  Wait(2 * kSecondNs);
+  ASSERT_FALSE(a.Register(text(extents), region, extents, 1));
+  EXPECT_GT(Those(client, keys).size(), keys.size() * 3 / 4);
 }
 
 TEST_F(MetadataTest, ExtentsAreNeverEvictedAndTakeNoPartInBudgets) {

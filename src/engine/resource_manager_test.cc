@@ -168,6 +168,19 @@ TEST_F(ResourceManagerTest, AClientThatIsGoneForLongLosesItsRegions) {
   EXPECT_NE(anew.Alloc(kMiB, 1).handle, handle);
 }
 
+TEST_F(ResourceManagerTest, AClientGoesWithTheLastOfItsConnectionsAlsoWithoutARegion) {
+  RmTestClient client(&host_, "node:1", 1), second(&host_, "node:1", 2);
+  const auto lent = RmTestClient(&host_, "node:2", 3).Alloc(kMiB, 1);
+  EXPECT_EQ(client.Access(lent.handle).status, RmStatus::kOk);
+  EXPECT_EQ(second.Access(lent.handle).status, RmStatus::kOk);
+  second.Disconnect();
+  EXPECT_EQ(client.Alloc(kMiB, 1).status, RmStatus::kOk);
+  client.Disconnect();
+  EXPECT_EQ(Lent(), 4 * kMiB);
+  Wait(30 * kSecondNs);
+  EXPECT_EQ(Lent(), 2 * kMiB);
+}
+
 TEST_F(ResourceManagerTest, APauseOfTheServerCountsAgainstNoClient) {
   RmTestClient client(&host_, "node:1", 1);
   client.Alloc(kMiB, 1);

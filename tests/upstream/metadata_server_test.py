@@ -383,6 +383,11 @@ class BytesAreWhereTheyAreSaidToBe(Served):
         self.assertTrue(instance.client.pin("ours")["exists"])
         self.assertEqual(self.server.run("rm", "ours").returncode, 1)
         self.assertTrue(instance.client.unpin("ours")["success"])
+        # Stuck pins, however many, end by hand.
+        self.assertEqual(instance.client.batch_pin(["ours"] * 3)["results"], [True] * 3)
+        self.assertEqual(self.server.run("rm", "ours").returncode, 1)
+        self.assertEqual(self.server.run("unpin", "ours").returncode, 0)
+        self.assertFalse(instance.client.unpin("ours")["success"])
         self.assertEqual(self.server.run("rm", "ours").returncode, 0)
         self.assertEqual(self.server.run("rm", "upstream's").returncode, 0)
         self.assertEqual(instance.client.batch_exists(["ours", "upstream's"])["results"],
