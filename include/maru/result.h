@@ -89,6 +89,8 @@ class [[nodiscard]] Result {
   target = std::move(result).value()
 
 // MARU_ASSIGN_OR_RETURN(auto page, Alloc(size)): the value of EXPRESSION (a Result), or leaves the
-// function with its status.
-#define MARU_ASSIGN_OR_RETURN(target, expression) \
-  MARU_INTERNAL_ASSIGN_OR_RETURN(MARU_INTERNAL_CONCAT(maru_result_, __LINE__), target, expression)
+// function with its status. A number of its own for each use, so that two may stand on one line;
+// not in functions that a header defines, whose text would differ from file to file.
+#define MARU_ASSIGN_OR_RETURN(target, expression)                                         \
+  MARU_INTERNAL_ASSIGN_OR_RETURN(MARU_INTERNAL_CONCAT(maru_result_, __COUNTER__), target, \
+                                 expression)

@@ -100,5 +100,20 @@ TEST(ResultDeathTest, ReadingAValueThatIsNotThereStops) {
   EXPECT_DEATH((void)Result<int>(OkStatus()), "OK status");
 }
 
+// On one line once it is expanded.
+#define HALF_OF_EACH(a, b, first, second) \
+  MARU_ASSIGN_OR_RETURN(a, Half(first));  \
+  MARU_ASSIGN_OR_RETURN(b, Half(second))
+Result<int> SumOfHalves(int first, int second) {
+  HALF_OF_EACH(const int a, const int b, first, second);
+  return a + b;
+}
+
+TEST(Result, TwoMayBeAssignedOnOneLine) {
+  EXPECT_EQ(SumOfHalves(4, 6).value(), 5);
+  EXPECT_EQ(SumOfHalves(3, 6).status(), InvalidArgument("odd"));
+  EXPECT_EQ(SumOfHalves(4, 5).status(), InvalidArgument("odd"));
+}
+
 }  // namespace
 }  // namespace maru

@@ -22,8 +22,9 @@ class AcceptPause {
 
   // `over` is called at the end of a pause. REQUIRES: the loop outlives this.
   static Result<std::unique_ptr<AcceptPause>> Create(EventLoop* loop, std::function<void()> over) {
-    MARU_ASSIGN_OR_RETURN(os::TimerFd timer, os::TimerFd::Create());
-    std::unique_ptr<AcceptPause> pause(new AcceptPause(loop, std::move(timer)));
+    Result<os::TimerFd> timer = os::TimerFd::Create();
+    if (!timer.ok()) return timer.status();
+    std::unique_ptr<AcceptPause> pause(new AcceptPause(loop, std::move(*timer)));
     const AcceptPause* const self = pause.get();
     MARU_RETURN_IF_ERROR(loop->Watch(self->timer_.fd(), os::Interest::kRead,
                                      [self, over = std::move(over)](const os::ReadyEvent&) {
