@@ -77,12 +77,29 @@ std::string ResourceManager::Bind(ConnectionId connection, std::string_view clie
   if (bound != rm.bound.end()) {
     return bound->second == client_id ? "" : "the connection is that of " + bound->second;
   }
-  if (!rm.clients.contains(client_id) && rm.clients.size() >= RmClients::kClientsMax) {
+  if (!rm.clients.contains(client_id) && rm.clients.size() >= RmClients::kClientsMax &&
+      !ForgetLongestGone()) {
     return "there are " + std::to_string(RmClients::kClientsMax) + " clients already";
   }
   ++rm.clients[std::string(client_id)].connections;
   rm.bound.emplace(connection, client_id);
   return "";
+}
+
+// Only its answers are lost: they were about regions that are gone, and freeing one of those once
+// more succeeds without.
+bool ResourceManager::ForgetLongestGone() {
+  auto& clients = core_->rm_clients.clients;
+  auto longest = clients.end();
+  for (auto at = clients.begin(); at != clients.end(); ++at) {
+    if (at->second.connections > 0 || !at->second.regions.empty()) continue;
+    if (longest == clients.end() || at->second.gone_since_ns < longest->second.gone_since_ns) {
+      longest = at;
+    }
+  }
+  if (longest == clients.end()) return false;
+  clients.erase(longest);
+  return true;
 }
 
 void ResourceManager::Disconnected(ConnectionId connection) {

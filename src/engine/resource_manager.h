@@ -39,6 +39,8 @@ class ResourceManager {
                                     const wire::compat::RmRequest& request);
   // Error text; empty: bound.
   std::string Bind(ConnectionId connection, std::string_view client_id);
+  // Of the clients without connection and region. False: there is none.
+  bool ForgetLongestGone();
   const Answered* Repeated(const RmClients::Client& client, RmClients::Kind kind,
                            uint64_t request_id, uint64_t subject, ConnectionId connection) const;
   static wire::compat::RmReply Remember(RmClients::Client* client, Answered answered);

@@ -260,6 +260,28 @@ TEST_F(ResourceManagerTest, StatsShowEachPool) {
   EXPECT_EQ(after.pools[1].free_bytes, before.pools[1].free_bytes - 2 * kMiB);
 }
 
+TEST_F(ResourceManagerTest, NamesThatComeAndGoKeepNobodyOut) {
+  RmTestClient owner(&host_, "owner:1", 1), first(&host_, "first:1", 2);
+  const auto kept = owner.Alloc(kMiB, 1);
+  owner.Disconnect();
+  const auto freed = first.Alloc(kMiB, 1);
+  first.Free(freed.handle, 2);
+  first.Disconnect();
+  host_.Advance(kSecondNs);
+  for (uint64_t i = 0; i < RmClients::kClientsMax + 100; ++i) {
+    RmTestClient made_up(&host_, "x:" + std::to_string(i), 100 + i);
+    const auto lent = made_up.Alloc(kMiB, 1);
+    ASSERT_EQ(lent.status, RmStatus::kOk) << i;
+    ASSERT_EQ(made_up.Free(lent.handle, 2), RmStatus::kOk);
+    made_up.Disconnect();
+  }
+  // Who has a region is remembered, the others from the one that has been gone for longest.
+  RmTestClient back(&host_, "owner:1", 50), gone(&host_, "first:1", 51);
+  EXPECT_EQ(back.Alloc(kMiB, 1).handle, kept.handle);
+  EXPECT_EQ(gone.Free(freed.handle, 2), RmStatus::kOk);
+  EXPECT_EQ(Lent(), 2 * kMiB);
+}
+
 TEST_F(ResourceManagerTest, WhatIsRememberedIsBounded) {
   RmTestClient client(&host_, "node:1", 1);
   const auto first = client.Alloc(kMiB, 1), freed = client.Alloc(kMiB, 1000);
