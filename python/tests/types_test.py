@@ -21,6 +21,10 @@ def test_the_stub_of_the_native_module_is_what_it_says():
     passes("scripts/python-stub", "--check")
 
 
+def test_the_reference_is_what_the_packages_say():
+    passes("scripts/python-reference", "--check")
+
+
 def test_packages_and_examples_pass_a_strict_type_checker(tmp_path):
     pytest.importorskip("mypy")
     passes("-m", "mypy", "--cache-dir", tmp_path, "--config-file", "pyproject.toml")
