@@ -159,7 +159,7 @@ class MARU_EXPORT Client {
   // True: the key is in the shared pool now, whoever's page won; all readers see it. False: it is
   // not, or that is unknown. The page is consumed unless the status is an error. The first
   // length_bytes are stored; 0: as many as were asked of Alloc. One message.
-  // Copies to the page by a device must have completed.
+  // This thread's writes may be non-temporal; others' must be fenced, a device's have completed.
   Result<bool> Store(std::string_view key, Page&& page, std::uint64_t length_bytes = 0);
   // The page that this client last had at that address, in that life.
   Result<bool> Store(std::string_view key, const PageAddress& page, std::uint64_t length_bytes);
@@ -180,8 +180,8 @@ class MARU_EXPORT Client {
   // Alloc, copy, Store.
   Result<bool> Put(std::string_view key, std::span<const std::byte> bytes);
 
-  // An empty view: the key is not there. With kChecksum, DataLoss when the bytes do not match what
-  // was stored. Usually no message: the server is asked about keys that are about to go.
+  // An empty view: no such key. kChecksum: DataLoss when the bytes do not match (of a batch: "key
+  // 2 of 7"). Usually no message: the server is asked about keys that are about to go.
   Result<View> Retrieve(std::string_view key, Verification verification = Verification::kNone);
   Result<std::vector<View>> BatchRetrieve(std::span<const std::string_view> keys,
                                           Verification verification = Verification::kNone);

@@ -15,6 +15,16 @@ using catalogue::FindVerdict;
 using catalogue::KeyRef;
 using catalogue::LeaseOutcome;
 
+namespace {
+
+// What is wrong with one key of a batch, with its place: texts of keys may be long, secret or none.
+Status OfKey(size_t index, size_t keys, const Status& status) {
+  return {status.code(), "key " + std::to_string(index + 1) + " of " + std::to_string(keys) +
+                             " (from 1): " + std::string(status.message())};
+}
+
+}  // namespace
+
 Status Handler::Impl::MakeKeys(const Session& session, std::span<const std::string_view> texts,
                                std::vector<KeyRef>* keys) {
   keys->clear();
@@ -259,7 +269,9 @@ Result<std::vector<View>> Handler::Impl::BatchRetrieve(std::span<const std::stri
         }
       }
       Add(counts_.hits);
-      MARU_ASSIGN_OR_RETURN(views[first + i], MakeView(*current, places[i], verify));
+      Result<View> view = MakeView(*current, places[i], verify);
+      if (!view.ok()) return OfKey(first + i, keys.size(), view.status());
+      views[first + i] = std::move(*view);
     }
   }
   // Last to first: earlier keys count as more recent, so that the tail of a prefix is evicted
@@ -315,17 +327,10 @@ Result<std::vector<wire::DeleteOutcome>> Handler::Impl::BatchDelete(
   std::vector<wire::DeleteOutcome> outcomes;
   outcomes.reserve(keys.size());
   while (outcomes.size() < keys.size()) {
+    const auto left = keys.subspan(outcomes.size());
+    const auto some = left.first(wire::KeysThatFit(left));
     wire::DeleteRequest request;
-    uint64_t bytes = wire::kKeysRequestBytes;
-    for (size_t i = outcomes.size(); i < keys.size(); ++i) {
-      const uint64_t key_bytes = wire::KeyItemBytes(keys[i].size());
-      if (!request.keys.empty() && (bytes + key_bytes > layout::kPayloadBytesMax ||
-                                    request.keys.size() == wire::kKeysPerMessageMax)) {
-        break;
-      }
-      bytes += key_bytes;
-      request.keys.push_back(keys[i]);
-    }
+    request.keys.assign(some.begin(), some.end());
     wire::Reply reply;
     MARU_RETURN_IF_ERROR(CallReady(request, &reply));
     const auto* deleted = std::get_if<wire::DeleteReply>(&reply);

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/defect.h"
 #include "base/sequence_point.h"
+#include "base/store_fence.h"
 #include "catalogue/page_regions.h"
 #include "handler/impl.h"
 
@@ -197,6 +198,7 @@ Status Handler::Impl::LifeIsOver(const PageHandle& page) {
 
 Status Handler::Impl::Free(const PageHandle& page, IfStored if_stored) {
   MARU_RETURN_IF_ERROR(CheckUsable());
+  StoreFence();  // what was written there does not land in the page's next life
   wire::FreeRequest request;
   bool surplus = false;
   std::shared_ptr<const Session> current;

@@ -7,8 +7,8 @@
 #include "base/defect.h"
 #include "base/hash.h"
 #include "base/sequence_point.h"
+#include "base/store_fence.h"
 #include "handler/impl.h"
-#include "layout/frame.h"
 #include "wire/codec.h"
 
 namespace maru::handler {
@@ -115,18 +115,18 @@ Result<std::vector<bool>> Handler::Impl::BatchStore(std::span<const StoreItem> i
 void Handler::Impl::StoreFrames(const Arrival& arrival, std::span<const StoreItem> items,
                                 std::span<const uint64_t> checksums, std::span<const uint8_t> taken,
                                 std::span<Stored> stored) {
-  std::vector<std::vector<size_t>> frames;
-  uint64_t bytes = 0;
+  std::vector<size_t> indices;
+  std::vector<wire::RegisterEntry> entries;  // of their sizes alone: generations are not final yet
   for (size_t i = 0; i < items.size(); ++i) {
     if (taken[i] == 0) continue;
-    const uint64_t entry_bytes = wire::RegisterEntryBytes(items[i].key.size());
-    if (frames.empty() || bytes + entry_bytes > layout::kPayloadBytesMax ||
-        frames.back().size() == wire::kKeysPerMessageMax) {
-      frames.emplace_back();
-      bytes = wire::kRegisterRequestBytes;
-    }
-    bytes += entry_bytes;
-    frames.back().push_back(i);
+    indices.push_back(i);
+    entries.push_back({{}, 0, 0, items[i].key});
+  }
+  std::vector<std::vector<size_t>> frames;
+  for (size_t cut = 0; cut < indices.size(); cut += frames.back().size()) {
+    const auto begin = indices.begin() + static_cast<ptrdiff_t>(cut);
+    const size_t count = wire::EntriesThatFit(std::span(entries).subspan(cut));
+    frames.emplace_back(begin, begin + static_cast<ptrdiff_t>(count));
   }
   // Last to first, as the server takes the keys of one frame: earlier keys count as more recent, so
   // that the tail of a prefix is evicted first.
@@ -146,6 +146,7 @@ void Handler::Impl::StoreFrame(const Arrival& arrival, std::span<const StoreItem
     if (indices->empty()) return;
     MARU_SEQUENCE_POINT("handler:register-built");
     wire::Reply reply;
+    StoreFence();  // the caller may have copied with non-temporal stores
     const Answer answer = CallLocked(request, &reply);
     MARU_SEQUENCE_POINT("handler:register-answered");
     if (!answer.road.ok() && answer.sent == Link::Sent::kNo) continue;

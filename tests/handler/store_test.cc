@@ -51,6 +51,20 @@ TEST_F(StoreTest, TheSameKeyTwiceInOneBatchIsADuplicate) {
   EXPECT_EQ(host.Count().live, 2u);
 }
 
+TEST_F(StoreTest, TheCommonStoreIsOneMessage) {
+  constexpr uint64_t kStores = 100;
+  uint64_t messages = 0;
+  one.link.road = [&messages](const wire::Request&) {
+    ++messages;
+    return Road::kWhole;
+  };
+  for (uint64_t i = 0; i < kStores; ++i) ASSERT_TRUE(Put(one, "key-" + std::to_string(i)).value());
+  one.link.road = nullptr;
+  // The first page is asked for; the answers to stores bring the others.
+  EXPECT_EQ(one.counters().alloc_messages, 1u);
+  EXPECT_EQ(messages, kStores + 1);
+}
+
 TEST_F(StoreTest, OnePageTwiceInOneBatchIsStoredOnce) {
   const PageHandle page = Written(one, "text");
   const Handler::StoreItem items[] = {{"a", page, 4}, {"b", page, 4}};
