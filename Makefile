@@ -58,6 +58,7 @@ bench: everything  ## Every operation beside the machine's limits, and the layer
 	build/release/bench/codec_bench
 	build/release/bench/writer_bench --keys=1000000
 	build/release/bench/engine_bench --keys=1000000
+	build/release/bench/engine_memory_bench --keys=1000000
 	build/release/bench/steps_bench --keys=1000000
 	build/release/bench/upstream_bench --server=build/maru --keys=1000000
 
