@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "engine/json.h"
 
@@ -10,10 +12,13 @@ namespace maru::engine {
 
 using layout::PageState;
 
-Engine::PoolCounts CountPages(const Stock& stock) {
+namespace {
+
+Engine::PoolCounts CountRegions(const Stock& stock,
+                                std::span<const pool::Pool::PageRegion> regions) {
   std::array<uint64_t, layout::kPageStateLast + 1> states{};
   uint64_t pages = 0;
-  for (const pool::Pool::PageRegion& region : stock.pool().PageRegions()) {
+  for (const pool::Pool::PageRegion& region : regions) {
     pages += region.page_count;
     for (uint32_t i = 0; i < region.page_count; ++i) {
       const RecordNumber record(region.first_record.value() + i);
@@ -29,6 +34,17 @@ Engine::PoolCounts CountPages(const Stock& stock) {
           .retiring = of(PageState::kRetiring),
           .condemned = of(PageState::kCondemned),
           .worn = of(PageState::kWorn)};
+}
+
+}  // namespace
+
+Engine::PoolCounts CountPages(const Stock& stock) {
+  const std::vector<pool::Pool::PageRegion> regions = stock.pool().PageRegions();
+  return CountRegions(stock, regions);
+}
+
+Engine::PoolCounts CountPages(const Stock& stock, const pool::Pool::PageRegion& region) {
+  return CountRegions(stock, {&region, 1});
 }
 
 AuditRun::AuditRun(const Core* core, Bytes bytes, uint64_t asker)

@@ -152,5 +152,6 @@ class AuditRun {
 
 // From the records of one pool, at once.
 Engine::PoolCounts CountPages(const Stock& stock);
+Engine::PoolCounts CountPages(const Stock& stock, const pool::Pool::PageRegion& region);
 
 }  // namespace maru::engine

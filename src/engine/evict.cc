@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "engine/namespace_walk.h"
 
 namespace maru::engine {
@@ -126,6 +127,10 @@ uint32_t Evictor::RetireBatch(const Scope& scope, std::vector<Target>* batch) {
   }
   core_->counters.evicted += gone;
   if (scope.owner != nullptr) core_->counters.evicted_for_budget += gone;
+  if (LogEnabled(LogLevel::kDebug)) {
+    LogDebug(std::to_string(gone) + " keys evicted, " + std::to_string(batch->size() - gone) +
+             " spared that are held");
+  }
   return gone;
 }
 

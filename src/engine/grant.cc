@@ -5,9 +5,23 @@
 
 #include "base/bytes.h"
 #include "base/defect.h"
+#include "base/log.h"
 #include "base/units.h"
 
 namespace maru::engine {
+
+namespace {
+
+Status Refuse(Core* core, const Client& client, Status why) {
+  ++core->counters.grants_refused;
+  if (LogEnabled(LogLevel::kDebug)) {
+    LogDebug("client " + std::to_string(client.id.value()) +
+             " is granted nothing: " + std::string(why.message()));
+  }
+  return why;
+}
+
+}  // namespace
 
 Status Granting::Grant(Client* client, uint64_t page_bytes, uint32_t count,
                        std::vector<wire::PageRef>* pages) {
@@ -49,10 +63,7 @@ Status Granting::Grant(Client* client, uint64_t page_bytes, uint32_t count,
     TakeFree(client, page_bytes, count, pages);
   }
   // Regions of other page sizes that could be emptied and cut anew belong here.
-  if (pages->empty()) {
-    ++core_->counters.grants_refused;
-    return NothingMayGo(page_bytes);
-  }
+  if (pages->empty()) return Refuse(core_, *client, NothingMayGo(page_bytes));
   core_->counters.pages_granted += pages->size();
   return OkStatus();
 }
@@ -72,14 +83,15 @@ Result<uint32_t> Granting::FitBudget(Client* client, uint64_t page_bytes, uint32
     if (evictor_->Evict({.owner = client}, over + rest) == 0) break;
   }
   if (const uint64_t pages = room()) return static_cast<uint32_t>(std::min<uint64_t>(pages, count));
-  ++core_->counters.grants_refused;
-  return ResourceExhausted("the budget of " + FormatSizeExact(budget) +
-                           " (pool_size) has no room for a page of " + FormatSizeExact(page_bytes) +
-                           ": " + FormatSizeExact(client->granted_bytes) + " are granted, " +
-                           FormatSizeExact(client->live_bytes) + " hold the client's " +
-                           std::to_string(client->live_pages) + " keys, " +
-                           (evictor_->on() ? "of which none may go (pinned, leased or on hold)"
-                                           : "and eviction is off"));
+  return Refuse(
+      core_, *client,
+      ResourceExhausted("the budget of " + FormatSizeExact(budget) +
+                        " (pool_size) has no room for a page of " + FormatSizeExact(page_bytes) +
+                        ": " + FormatSizeExact(client->granted_bytes) + " are granted, " +
+                        FormatSizeExact(client->live_bytes) + " hold the client's " +
+                        std::to_string(client->live_pages) + " keys, " +
+                        (evictor_->on() ? "of which none may go (pinned, leased or on hold)"
+                                        : "and eviction is off")));
 }
 
 void Granting::TakeFree(Client* client, uint64_t page_bytes, uint32_t count,
@@ -126,7 +138,13 @@ bool Granting::CutUnit(uint64_t page_bytes) {
     // A failure means that this pool has no such room; the next one may.
     const auto cut = stock->CutUnit(page_bytes, RegionBytes(*stock, page_bytes));
     if (!cut.ok()) continue;
-    if (*cut == Stock::Cut::kBegun) ++core_->counters.regions_cut;
+    if (*cut == Stock::Cut::kBegun) {
+      ++core_->counters.regions_cut;
+      if (LogEnabled(LogLevel::kDebug)) {
+        LogDebug("a region of " + stock->pool().name() + " is begun, of pages of " +
+                 FormatSizeExact(page_bytes));
+      }
+    }
     return true;
   }
   return false;

@@ -1,10 +1,10 @@
 #include "engine/inspect.h"
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <vector>
 
+#include "engine/audit.h"
 #include "engine/lease_scan.h"
 #include "engine/record_cursor.h"
 #include "layout/describe.h"
@@ -255,11 +255,6 @@ void Inspection::ClientEntry(const Client& client, JsonWriter* json) const {
 
 void Inspection::PageRegion(const Stock& stock, const pool::Pool::PageRegion& region,
                             JsonWriter* json) const {
-  std::array<uint64_t, layout::kPageStateLast + 1> states{};
-  for (uint32_t i = 0; i < region.page_count; ++i) {
-    const RecordNumber record(region.first_record.value() + i);
-    ++states[static_cast<uint8_t>(stock.State(record).state())];
-  }
   json->BeginObject()
       .Field("pool", stock.index().value())
       .Field("kind", "pages")
@@ -269,9 +264,7 @@ void Inspection::PageRegion(const Stock& stock, const pool::Pool::PageRegion& re
       .Field("page_bytes", region.page_bytes)
       .Field("first_record", region.first_record.value());
   json->Key("pages");
-  PageCounts({region.page_count, states[1], states[6], states[2], states[3], states[4], states[5],
-              states[7]},
-             json);
+  PageCounts(CountPages(stock, region), json);
   json->EndObject();
 }
 

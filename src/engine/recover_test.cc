@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/sequence_point.h"
+#include "base/test_log.h"
 #include "engine/test_engine.h"
 
 namespace maru::engine {
@@ -122,7 +123,11 @@ Twice StoreInBoth(TestEngine* host) {
 TEST(RecoverTest, AKeyInTwoPoolsLivesInTheFirst) {
   TestEngine host(TwoPools());
   const Twice twice = StoreInBoth(&host);
+  const RecordedLog log;
   host.Start();
+  EXPECT_EQ(log.LinesWith("an earlier pool"),
+            std::vector<std::string>({"warning 1 keys of pool1 are in an earlier pool as well: "
+                                      "their pages here come back"}));
   EXPECT_EQ(Offenders(host.engine()), "");
   EXPECT_EQ(host.State(twice.second).state(), PageState::kFree);
   TestClient client(&host);

@@ -1,9 +1,11 @@
 #include "engine/settle.h"
 
 #include <algorithm>
+#include <string>
 
 #include "base/check.h"
 #include "base/defect.h"
+#include "base/log.h"
 
 namespace maru::engine {
 
@@ -44,12 +46,19 @@ Status Settlement::Settle(Client* client, const wire::SettleRequest& request,
   if (!request.last) return OkStatus();
 
   // Granted in a reply that the client never saw.
+  uint64_t returned = 0;
   for (const std::unique_ptr<Stock>& stock : core_->stocks) {
     const PageLists::Id unnamed = client->pools[stock->index().value()].granted;
     while (!stock->lists().Empty(unnamed)) {
       stock->GiveBack(stock->lists().Front(unnamed), client);
-      ++core_->counters.settled_returned;
+      ++returned;
     }
+  }
+  core_->counters.settled_returned += returned;
+  if (LogEnabled(LogLevel::kDebug)) {
+    LogDebug("client " + std::to_string(client->id.value()) + " has settled: it keeps " +
+             std::to_string(client->named.size()) + " pages, " + std::to_string(returned) +
+             " that it did not name come back");
   }
   Abandon(client);
   client->unsettled = false;

@@ -1,7 +1,6 @@
 #include "server/server.h"
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <utility>
 
@@ -16,6 +15,7 @@
 #include "os/process.h"
 #include "os/secret_file.h"
 #include "pool/pool.h"
+#include "pool/pool_image.h"
 #include "server/frame_server.h"
 #include "server/liveness.h"
 
@@ -29,27 +29,6 @@ constexpr uint64_t kDescriptorsMax = net::UnixEndpoint::kConnectionsMax +
                                      net::UnixEndpoint::kStrangersMax +
                                      net::compat::ResourceManagerEndpoint::kConnectionsMax +
                                      net::compat::PeerLimit::kPeersMax + 1024;
-
-// The machine's boot id as the two words of the root: the digits of its text form.
-Result<std::array<uint64_t, 2>> BootWords() {
-  MARU_ASSIGN_OR_RETURN(const std::string text, os::BootId());
-  std::array<uint64_t, 2> words = {0, 0};
-  size_t digits = 0;
-  for (char c : text) {
-    uint64_t digit = 0;
-    if (c >= '0' && c <= '9') {
-      digit = static_cast<uint64_t>(c - '0');
-    } else if (c >= 'a' && c <= 'f') {
-      digit = static_cast<uint64_t>(c - 'a') + 10;
-    } else {
-      continue;
-    }
-    if (digits >= 32) break;
-    words[digits / 16] = words[digits / 16] << 4 | digit;
-    ++digits;
-  }
-  return words;
-}
 
 // The key of the tokens in handles, the same after a restart where anybody is given handles. `made`
 // is the path of its file if that was not there before.
@@ -247,7 +226,7 @@ Status Server::Impl::OpenAll(const ServerOptions& options) {
 
 Status Server::Impl::OpenEngine(const ServerOptions& options) {
   pool::OpenOptions open;
-  MARU_ASSIGN_OR_RETURN(const auto boot, BootWords());
+  MARU_ASSIGN_OR_RETURN(const auto boot, pool::MachineBootId());
   open.boot_id[0] = boot[0];
   open.boot_id[1] = boot[1];
   MARU_ASSIGN_OR_RETURN(open.epoch, os::RandomNumber());
