@@ -3,6 +3,7 @@
 // Locks that clang's thread-safety analysis understands (https://clang.llvm.org/docs/
 // ThreadSafetyAnalysis.html). They are this process's own: no lock of ours lies in shared memory.
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <shared_mutex>
@@ -68,6 +69,13 @@ class CondVar {
     std::unique_lock lock(mutex.mutex_, std::adopt_lock);
     waiting_.wait(lock);
     lock.release();
+  }
+  // The same at most until then; false: that is over. What was waited for may have come as well.
+  bool WaitUntil(Mutex& mutex, std::chrono::steady_clock::time_point until) MARU_REQUIRES(mutex) {
+    std::unique_lock lock(mutex.mutex_, std::adopt_lock);
+    const bool in_time = waiting_.wait_until(lock, until) == std::cv_status::no_timeout;
+    lock.release();
+    return in_time;
   }
   void NotifyAll() { waiting_.notify_all(); }
 

@@ -16,14 +16,14 @@ LeaseSlotPool::~LeaseSlotPool() {
 void LeaseSlotPool::AddBlock(layout::LeaseSlots* area) {
   auto block = std::make_unique<Block>();
   block->area = area;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (block_count_ == kBlocksMax) return;
   // Release, with the acquire load of BlockOf.
   blocks_[block_count_++].store(block.release(), std::memory_order_release);
 }
 
 uint64_t LeaseSlotPool::capacity() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return uint64_t{block_count_} * kLeaseSlotsPerBlock;
 }
 
@@ -57,7 +57,7 @@ std::optional<uint32_t> LeaseSlotPool::TakeUsed() {
 }
 
 std::optional<uint32_t> LeaseSlotPool::TakeFresh() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (fresh_ == block_count_ * kLeaseSlotsPerBlock) return std::nullopt;
   const uint32_t slot = fresh_++;
   // Seq_cst and before the slot is filled (seq_cst), with the seq_cst loads of LeaseAreas::Scan:

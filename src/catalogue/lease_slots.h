@@ -7,9 +7,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 
+#include "base/mutex.h"
 #include "layout/lease_area.h"
 
 namespace maru::catalogue {
@@ -55,9 +55,9 @@ class LeaseSlotPool {
   //   bits 63..32: grows with each change, so that a stack that looks the same is the same;
   //   bits 31..0: the slot on top, plus 1; 0: empty.
   std::atomic<uint64_t> top_{0};
-  mutable std::mutex mutex_;
-  uint32_t block_count_ = 0;  // guarded by mutex_
-  uint32_t fresh_ = 0;        // guarded by mutex_; slots from here on were never used
+  mutable Mutex mutex_;
+  uint32_t block_count_ MARU_GUARDED_BY(mutex_) = 0;
+  uint32_t fresh_ MARU_GUARDED_BY(mutex_) = 0;  // slots from here on were never used
 };
 
 }  // namespace maru::catalogue

@@ -1,10 +1,9 @@
 #include "catalogue/leases.h"
 
 #include <array>
-#include <condition_variable>
-#include <mutex>
 
 #include "base/check.h"
+#include "base/mutex.h"
 #include "base/sequence_point.h"
 #include "base/waiting.h"
 #include "catalogue/lease_slots.h"
@@ -59,9 +58,9 @@ class Leases::Impl {
   // A mutex holds over the filling of a slot and its check, so no thread meets one that is filled
   // and not checked; it is never held while anybody is waited for.
   struct alignas(64) Shard {
-    std::mutex mutex;
-    std::condition_variable confirmed;
-    LeaseTable table;  // guarded by mutex
+    Mutex mutex;
+    CondVar confirmed;
+    LeaseTable table MARU_GUARDED_BY(mutex);
   };
   enum class Check : uint8_t { kLive, kRetiring, kOver };
 
@@ -69,12 +68,12 @@ class Leases::Impl {
     return shards_[(record.value() * 0x9e3779b97f4a7c15) >> 58 & (kShards - 1)];
   }
   Check ReadState(RecordNumber record, Generation generation) const;
-  // REQUIRES: the shard's mutex is held.
-  static LeaseEntry* FindEntry(Shard& shard, RecordNumber record, Generation generation);
-  LeaseOutcome TakeFirst(Shard& shard, SlotWord word, What what);
+  static LeaseEntry* FindEntry(Shard& shard, RecordNumber record, Generation generation)
+      MARU_REQUIRES(shard.mutex);
+  LeaseOutcome TakeFirst(Shard& shard, SlotWord word, What what) MARU_REQUIRES(shard.mutex);
   LeaseOutcome Upgrade(LeaseEntry& entry);
   // Puts the slot to what the counts say.
-  void Settle(Shard& shard, LeaseEntry* entry);
+  void Settle(Shard& shard, LeaseEntry* entry) MARU_REQUIRES(shard.mutex);
 
   static SlotWord Plain(RecordNumber record, Generation generation) {
     return SlotWord::Make(record, generation, Kind::kLease);
@@ -115,7 +114,7 @@ LeaseOutcome Leases::Impl::Take(RecordNumber record, Generation generation, What
   }
   const SlotWord word = Plain(record, generation);
   Shard& shard = ShardOf(record);
-  std::unique_lock lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   for (int waits = 0; waits < kJoinWaitsMax; ++waits) {
     LeaseEntry* entry = shard.table.Find(word);
     if (entry == nullptr) return TakeFirst(shard, word, what);
@@ -133,10 +132,10 @@ LeaseOutcome Leases::Impl::Take(RecordNumber record, Generation generation, What
     MARU_SEQUENCE_POINT("lease:waits-for-confirm");
     {
       const Waiting waiting;
-      shard.confirmed.wait(lock);
-      lock.unlock();  // before what follows the wait
+      shard.confirmed.Wait(shard.mutex);
+      shard.mutex.Unlock();  // before what follows the wait
     }
-    lock.lock();
+    shard.mutex.Lock();
   }
   return LeaseOutcome::kGone;
 }
@@ -174,7 +173,7 @@ LeaseOutcome Leases::Impl::TakeGranted(RecordNumber record, Generation generatio
   }
   const SlotWord word = Plain(record, generation);
   Shard& shard = ShardOf(record);
-  const std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   MARU_CHECK(shard.table.Find(word) == nullptr) << "granted record " << record << " is leased";
   shard.table.ReserveOne();
   const std::optional<uint32_t> slot = slots_.Take();
@@ -221,12 +220,12 @@ LeaseOutcome Leases::Impl::Confirm(RecordNumber record, Generation generation, W
                                    Server verdict) {
   if (inert()) return LeaseOutcome::kGone;
   Shard& shard = ShardOf(record);
-  const std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   LeaseEntry* entry = FindEntry(shard, record, generation);
   MARU_CHECK(entry != nullptr) << "record " << record << " has nothing to confirm";
   MARU_CHECK_EQ(entry->pending, what == What::kPin ? Pending::kPin : Pending::kLease);
   entry->pending = Pending::kNone;
-  shard.confirmed.notify_all();
+  shard.confirmed.NotifyAll();
   // The server has answered after the slot was filled, so every later scan reads it; RETIRING is
   // a later try to retire, which that scan decides.
   if (verdict == Server::kSaysLive && ReadState(record, generation) != Check::kOver) {
@@ -240,7 +239,7 @@ LeaseOutcome Leases::Impl::Confirm(RecordNumber record, Generation generation, W
 void Leases::Impl::Release(RecordNumber record, Generation generation) {
   if (inert()) return;
   Shard& shard = ShardOf(record);
-  const std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   LeaseEntry* entry = FindEntry(shard, record, generation);
   MARU_CHECK(entry != nullptr && entry->leases != 0) << "record " << record << " is not leased";
   if (--entry->leases == 0) Settle(shard, entry);
@@ -249,7 +248,7 @@ void Leases::Impl::Release(RecordNumber record, Generation generation) {
 bool Leases::Impl::Unpin(RecordNumber record, Generation generation) {
   if (inert()) return false;
   Shard& shard = ShardOf(record);
-  const std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   LeaseEntry* entry = FindEntry(shard, record, generation);
   if (entry == nullptr || entry->pins == 0) return false;
   if (--entry->pins == 0) Settle(shard, entry);
@@ -259,7 +258,7 @@ bool Leases::Impl::Unpin(RecordNumber record, Generation generation) {
 bool Leases::Impl::Pinned(RecordNumber record, Generation generation) {
   if (inert()) return false;
   Shard& shard = ShardOf(record);
-  const std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   const LeaseEntry* entry = FindEntry(shard, record, generation);
   return entry != nullptr && entry->pins != 0;
 }
@@ -287,7 +286,7 @@ template <typename Visit>
 void Leases::Impl::ForEach(const Visit& visit) {
   if (inert()) return;
   for (Shard& shard : shards_) {
-    const std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     shard.table.ForEach(visit);
   }
 }

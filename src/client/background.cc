@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
-#include <string>
-#include <system_error>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "client/fork_guard.h"
 #include "os/clock.h"
 #include "os/process.h"
@@ -24,77 +21,76 @@ constexpr int64_t kWaitNsMax = kNanosPerSecond;
 // parent's copy alone, since a lock in it may never be released.
 class Background {
  public:
-  Status Add(BackgroundTask* task) {
-    std::unique_lock lock(mutex_);
+  Status Add(BackgroundTask* task) MARU_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     // The thread of the tasks before is ending; it has none left, so that does not take long. Two
     // threads at once would share what belongs to one.
-    ended_.wait(lock, [&] { return !stopping_; });
-    tasks_.push_back(task);
+    while (stopping_) ended_.Wait(mutex_);
     if (!thread_.joinable()) {
-      try {
-        thread_ = std::thread([this] { Run(); });
-      } catch (const std::system_error& error) {
-        tasks_.pop_back();
-        return ResourceExhausted(std::string("no background thread can be made: ") + error.what());
-      }
+      MARU_ASSIGN_OR_RETURN(thread_, os::StartThread("maru", [this] { Run(); }));
     }
+    tasks_.push_back(task);
     ++changes_;
-    wake_.notify_all();
+    wake_.NotifyAll();
     return OkStatus();
   }
 
-  void Remove(BackgroundTask* task) {
-    std::unique_lock lock(mutex_);
+  void Remove(BackgroundTask* task) MARU_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     const auto at = std::find(tasks_.begin(), tasks_.end(), task);
     if (at == tasks_.end()) return;
     tasks_.erase(at);
     ++changes_;  // those behind it have moved up: none of them is passed over
-    idle_.wait(lock, [&] { return running_ != task; });
+    while (running_ == task) idle_.Wait(mutex_);
     // The last one out ends the thread; a task that is still running is removed after this one.
     // That of a task removed at the same time may have done so already.
     if (!tasks_.empty() || running_ != nullptr || !thread_.joinable()) return;
     stopping_ = true;
-    wake_.notify_all();
+    wake_.NotifyAll();
     std::thread finished = std::move(thread_);
-    lock.unlock();
-    finished.join();
-    lock.lock();
+    {
+      const MutexUnlock unlock(mutex_);
+      finished.join();
+    }
     stopping_ = false;
-    ended_.notify_all();
+    ended_.NotifyAll();
   }
 
  private:
-  void Run() {
-    os::BlockSignalsInThisThread();
-    os::NameThisThread("maru");
-    std::unique_lock lock(mutex_);
+  void Run() MARU_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     while (!stopping_) {
       const uint64_t seen = changes_;
       const int64_t now = os::RealClock().Now();
       int64_t next = now + kWaitNsMax;
       // By position, since tasks may come and go while one of them runs.
       for (size_t i = 0; i < tasks_.size() && !stopping_; ++i) {
-        running_ = tasks_[i];
-        lock.unlock();
-        const auto wanted = static_cast<int64_t>(running_->Tick());
-        lock.lock();
+        BackgroundTask* const task = tasks_[i];
+        running_ = task;
+        int64_t wanted = 0;
+        {
+          const MutexUnlock unlock(mutex_);
+          wanted = static_cast<int64_t>(task->Tick());
+        }
         running_ = nullptr;
-        idle_.notify_all();
+        idle_.NotifyAll();
         if (wanted != 0) next = std::min(next, std::max(wanted, now + kNanosPerMilli));
       }
-      wake_.wait_for(lock, std::chrono::nanoseconds(next - now),
-                     [&] { return stopping_ || changes_ != seen; });
+      const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(next - now);
+      while (!stopping_ && changes_ == seen && wake_.WaitUntil(mutex_, until)) {
+      }
     }
   }
 
-  std::mutex mutex_;
-  std::condition_variable wake_, idle_, ended_;
-  std::vector<BackgroundTask*> tasks_;
-  uint64_t changes_ = 0;  // of tasks_
-  BackgroundTask* running_ = nullptr;
+  Mutex mutex_;
+  CondVar wake_, idle_, ended_;
+  std::vector<BackgroundTask*> tasks_ MARU_GUARDED_BY(mutex_);
+  uint64_t changes_ MARU_GUARDED_BY(mutex_) = 0;  // of tasks_
+  BackgroundTask* running_ MARU_GUARDED_BY(mutex_) = nullptr;
   // From the last task's removal until the thread has ended: no task is added meanwhile.
-  bool stopping_ = false;
-  std::thread thread_;  // joinable while there is one that is to go on
+  bool stopping_ MARU_GUARDED_BY(mutex_) = false;
+  // Joinable while there is one that is to go on.
+  std::thread thread_ MARU_GUARDED_BY(mutex_);
 };
 
 class Instance final : private ForkAware {

@@ -17,6 +17,8 @@
 #include <array>
 #include <charconv>
 #include <limits>
+#include <system_error>
+#include <utility>
 
 #include "base/check.h"
 #include "os/errno_status.h"
@@ -153,15 +155,25 @@ void GiveLargeBuffersBack() {
   ::mallopt(M_MMAP_THRESHOLD, kMappedFromBytes);
 }
 
-void BlockSignalsInThisThread() {
-  sigset_t all;
+Result<std::thread> StartThread(const std::string& name, std::function<void()> body) {
+  // A new thread begins with the mask of the one that starts it.
+  sigset_t all, before;
   sigfillset(&all);
-  MARU_CHECK_EQ(::pthread_sigmask(SIG_BLOCK, &all, nullptr), 0);
-}
-
-void NameThisThread(const std::string& name) {
-  // A convenience for debuggers; its failure changes nothing.
-  (void)::pthread_setname_np(::pthread_self(), name.substr(0, kThreadNameMax).c_str());
+  MARU_CHECK_EQ(::pthread_sigmask(SIG_BLOCK, &all, &before), 0);
+  std::thread thread;
+  Status started;
+  try {
+    thread = std::thread([name, body = std::move(body)] {
+      // A convenience for debuggers; its failure changes nothing.
+      (void)::pthread_setname_np(::pthread_self(), name.substr(0, kThreadNameMax).c_str());
+      body();
+    });
+  } catch (const std::system_error& error) {
+    started = ResourceExhausted("no thread \"" + name + "\" can be made: " + error.what());
+  }
+  MARU_CHECK_EQ(::pthread_sigmask(SIG_SETMASK, &before, nullptr), 0);
+  if (!started.ok()) return started;
+  return thread;
 }
 
 }  // namespace maru::os

@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "maru/result.h"
@@ -60,10 +62,10 @@ void IgnoreBrokenPipes();
 // were freed before.
 void GiveLargeBuffersBack();
 
-// Blocks all signals in the calling thread, for threads inside somebody else's process.
-void BlockSignalsInThisThread();
-// At most 15 bytes, more are cut.
-void NameThisThread(const std::string& name);
+// A thread inside somebody else's process: all signals are blocked in it from its first
+// instruction, so that none of that process's handlers ever runs there. Of the name 15 bytes are
+// used. ResourceExhausted: the process can have no more threads.
+Result<std::thread> StartThread(const std::string& name, std::function<void()> body);
 
 enum class ChildStream { kInherit, kDiscard, kPipe };
 

@@ -94,10 +94,10 @@ TEST(Process, CallsRegisteredFunctionsAtFork) {
   EXPECT_EQ(child_calls, 0);
 }
 
-TEST(Process, BlocksSignalsInThreadsOfItsOwn) {
-  std::thread([] {
-    BlockSignalsInThisThread();
-    NameThisThread("a name that is longer than the kernel takes");
+TEST(Process, StartsThreadsThatNoSignalReaches) {
+  sigset_t before, after;
+  ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, nullptr, &before), 0);
+  Result<std::thread> thread = StartThread("a name that is longer than the kernel takes", [] {
     ::pthread_kill(::pthread_self(), SIGTERM);  // would end the program
     sigset_t pending;
     sigpending(&pending);
@@ -105,7 +105,13 @@ TEST(Process, BlocksSignalsInThreadsOfItsOwn) {
     std::array<char, 32> name{};
     ::pthread_getname_np(::pthread_self(), name.data(), name.size());
     EXPECT_STREQ(name.data(), "a name that is ");
-  }).join();
+  });
+  ASSERT_OK(thread);
+  thread->join();
+  ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, nullptr, &after), 0);
+  for (int signal = 1; signal < NSIG; ++signal) {
+    EXPECT_EQ(sigismember(&after, signal), sigismember(&before, signal)) << "signal " << signal;
+  }
 }
 
 TEST(Child, RunsAProgramAndReadsItsOutput) {
@@ -206,12 +212,13 @@ TEST(Child, PassesDescriptorsFromThreeOn) {
 }
 
 TEST(Child, StartsWithoutTheSignalMaskOfItsParent) {
-  std::thread([] {
-    BlockSignalsInThisThread();
+  Result<std::thread> thread = StartThread("parent", [] {
     Result<Child> child = Child::Start({"sh", "-c", "kill -TERM $$; exit 0"});
     ASSERT_OK(child);
     EXPECT_EQ(child->Wait()->signal, SIGTERM);
-  }).join();
+  });
+  ASSERT_OK(thread);
+  thread->join();
 }
 
 TEST(Child, IsKilledAndReapedByItsDestructor) {

@@ -10,14 +10,12 @@
 #include <atomic>
 #include <charconv>
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <utility>
 
+#include "base/mutex.h"
 #include "os/process.h"
 
 namespace maru::os {
@@ -73,20 +71,18 @@ Result<std::vector<std::string>> AskTheSystem(const std::string& host) {
 
 // What the thread and its caller share; the last of them ends it.
 struct Pending {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::optional<Result<std::vector<std::string>>> answer;
+  Mutex mutex;
+  CondVar changed;
+  std::optional<Result<std::vector<std::string>>> answer MARU_GUARDED_BY(mutex);
 };
 
 void LookUpInThread(const internal::LookUp& look_up, const std::string& host,
                     const std::shared_ptr<Pending>& pending) {
-  BlockSignalsInThisThread();
-  NameThisThread("maru-resolve");
   Result<std::vector<std::string>> answer = look_up(host);
-  const std::unique_lock lock(pending->mutex);
+  const MutexLock lock(pending->mutex);
   pending->answer.emplace(std::move(answer));
   look_ups.fetch_sub(1, std::memory_order_relaxed);
-  pending->changed.notify_all();
+  pending->changed.NotifyAll();
 }
 
 Result<std::vector<std::string>> LookUpWithin(const internal::LookUp& look_up,
@@ -98,17 +94,19 @@ Result<std::vector<std::string>> LookUpWithin(const internal::LookUp& look_up,
                        std::to_string(kLookUpsMax) + " others wait for an answer: see resolv.conf");
   }
   const auto pending = std::make_shared<Pending>();
-  try {
-    std::thread([look_up, host, pending] { LookUpInThread(look_up, host, pending); }).detach();
-  } catch (const std::system_error& error) {
+  Result<std::thread> thread = StartThread(
+      "maru-resolve", [look_up, host, pending] { LookUpInThread(look_up, host, pending); });
+  if (!thread.ok()) {
     look_ups.fetch_sub(1, std::memory_order_relaxed);
-    return ResourceExhausted(std::string("cannot start a thread: ") + error.what());
+    return thread.status();
   }
-  std::unique_lock lock(pending->mutex);
-  pending->changed.wait_for(lock, std::chrono::milliseconds(deadline.left_ms()),
-                            [&] { return pending->answer.has_value(); });
-  const std::optional<Result<std::vector<std::string>>>& answer = pending->answer;
-  if (answer.has_value()) return *answer;
+  thread->detach();
+  const auto until =
+      std::chrono::steady_clock::now() + std::chrono::milliseconds(deadline.left_ms());
+  const MutexLock lock(pending->mutex);
+  while (!pending->answer.has_value() && pending->changed.WaitUntil(pending->mutex, until)) {
+  }
+  if (pending->answer.has_value()) return *pending->answer;
   return DeadlineExceeded("the host name \"" + host +
                           "\" was not resolved within the time: see resolv.conf");
 }

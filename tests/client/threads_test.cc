@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <barrier>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "client/background.h"
@@ -26,6 +28,48 @@ class CountingTask final : public client::BackgroundTask {
   std::atomic<uint64_t> ticks{0};
   std::atomic<bool> removed{false}, late{false};
 };
+
+std::set<std::string> ThreadsOfThisProcess() {
+  std::set<std::string> threads;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+    threads.insert(entry.path());
+  }
+  return threads;
+}
+
+TEST(Background, ItsThreadHasEverySignalBlockedAndTheCallersNone) {
+  const LiveServer server("64MiB");
+  sigset_t before, after;
+  ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, nullptr, &before), 0);
+  const std::set<std::string> others = ThreadsOfThisProcess();
+  const auto client = server.Connect();
+  ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, nullptr, &after), 0);
+  for (int signal = 1; signal < NSIG; ++signal) {
+    EXPECT_EQ(sigismember(&after, signal), sigismember(&before, signal)) << "signal " << signal;
+  }
+  size_t made = 0;
+  for (const std::string& thread : ThreadsOfThisProcess()) {
+    if (others.contains(thread)) continue;
+    ++made;
+    // It has its mask for good once it has its name; the C library begins a thread with all
+    // blocked.
+    std::string line;
+    while (line != "maru") {
+      std::ifstream name(thread + "/comm");
+      std::getline(name, line);
+    }
+    std::ifstream status(thread + "/status");
+    while (std::getline(status, line) && !line.starts_with("SigBlk:")) {
+    }
+    ASSERT_TRUE(line.starts_with("SigBlk:"));
+    const uint64_t blocked = std::stoull(line.substr(line.find('\t')), nullptr, 16);
+    for (int signal = 1; signal <= SIGSYS; ++signal) {
+      if (signal == SIGKILL || signal == SIGSTOP) continue;  // nobody can
+      EXPECT_NE(blocked & (1ull << (signal - 1)), 0u) << "signal " << signal;
+    }
+  }
+  EXPECT_EQ(made, 1u);
+}
 
 TEST(Background, TasksOfManyThreadsComeAndGo) {
   constexpr int kThreads = 2;
