@@ -1,5 +1,8 @@
 // While a view lives, its bytes do not change, whatever happens around it.
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "live_server.h"
 
 namespace maru {
@@ -14,6 +17,47 @@ void Churn(Client& client) {
     }
   }
 }
+
+// A process that has stored "key" and holds pages that it was granted, until it is killed.
+class Writer {
+ public:
+  explicit Writer(const ClientOptions& options) {
+    int stored[2];
+    EXPECT_EQ(::pipe(stored), 0);
+    process_ = ::fork();
+    if (process_ == 0) {
+      const auto client = Client::Connect(options);
+      char done = 0;
+      if (client.ok()) {
+        const auto one = (*client)->Alloc(1), another = (*client)->Alloc(1);
+        if (one.ok() && another.ok() &&
+            (*client)->Put("key", BytesOf("key", 64 * 1024)).value_or(false)) {
+          done = 'd';
+        }
+        if (::write(stored[1], &done, 1) == 1) ::pause();
+      }
+      ::_exit(1);
+    }
+    ::close(stored[1]);
+    char done = 0;
+    EXPECT_EQ(::read(stored[0], &done, 1), 1);
+    EXPECT_EQ(done, 'd');
+    ::close(stored[0]);
+  }
+  ~Writer() {
+    if (process_ != 0) Kill();
+  }
+  void Kill() {
+    EXPECT_EQ(::kill(process_, SIGKILL), 0);
+    int status = 0;
+    EXPECT_EQ(::waitpid(process_, &status, 0), process_);
+    EXPECT_TRUE(WIFSIGNALED(status));
+    process_ = 0;
+  }
+
+ private:
+  pid_t process_ = 0;
+};
 
 struct Views : testing::Test {
   LiveServer server{"32MiB"};
@@ -37,14 +81,38 @@ TEST_F(Views, KeepTheirBytesThroughDeleteAndReuseOfThePool) {
   EXPECT_TRUE(server.AuditIsClean());
 }
 
-TEST_F(Views, KeepTheirBytesThroughTheDeathOfTheirWriterAndOfTheServer) {
+TEST_F(Views, KeepTheirBytesThroughTheDeathOfTheirWriterAndAnotherStoreOfTheirKey) {
+  ClientOptions writers = options;
+  writers.label = "the writer";
+  Writer writer(writers);
   const auto reader = server.Connect(options);
-  {
-    const auto writer = server.Connect(options);
-    ASSERT_TRUE(writer->Put("key", BytesOf("key", 64 * 1024)).value());
-  }
   const View view = reader->Retrieve("key").value();
   ASSERT_TRUE(Matches(view, "key"));
+  ASSERT_EQ(server.CountInClients("\"the writer\""), 1u);
+  writer.Kill();
+  // The server looks at the lock of a closed connection's client until it is free.
+  while (server.CountInClients("\"the writer\"") != 0) {
+  }
+  EXPECT_TRUE(Matches(view, "key"));
+  const auto other = server.Connect(options);
+  EXPECT_EQ(other->Delete("key").value(), Deleted::kDeleted);
+  Churn(*other);
+  EXPECT_TRUE(other->Put("key", BytesOf("anew", 64 * 1024)).value());
+  const View anew = reader->Retrieve("key").value();
+  EXPECT_TRUE(Matches(anew, "anew"));
+  EXPECT_TRUE(Matches(view, "key"));
+  Churn(*other);
+  EXPECT_TRUE(Matches(anew, "anew"));
+  EXPECT_TRUE(Matches(view, "key"));
+  EXPECT_TRUE(server.AuditIsClean());
+}
+
+TEST_F(Views, KeepTheirBytesThroughTheDeathOfTheirWriterAndOfTheServer) {
+  Writer writer(options);
+  const auto reader = server.Connect(options);
+  const View view = reader->Retrieve("key").value();
+  ASSERT_TRUE(Matches(view, "key"));
+  writer.Kill();
   server.End(SIGKILL);
   EXPECT_TRUE(Matches(view, "key"));
   server.Start();
