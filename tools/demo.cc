@@ -24,28 +24,29 @@ constexpr OptionRow kOptions[] = {
 };
 constexpr uint32_t kRaces = 8;
 
-void PrintDemo(const ReplaySpec& spec, const ReplayResult& result, const LeakReport& leaks,
-               bool good, bool as_json) {
+void PrintDemoJson(const ReplaySpec& spec, const ReplayResult& result, const LeakReport& leaks,
+                   Exit exit) {
   const InstanceResult& sum = result.sum;
-  if (as_json) {
-    nlohmann::ordered_json json;
-    json["instances"] = spec.instances;
-    json["requests"] = sum.requests;
-    json["blocks"] = sum.blocks;
-    json["hits"] = sum.hits;
-    json["shared_hits"] = sum.shared_hits;
-    json["stored"] = sum.stored;
-    json["bytes_read_in_place"] = sum.bytes_read;
-    json["verification_failures"] = sum.verification_failures;
-    json["races"] = sum.races / std::max(1u, spec.instances);
-    json["races_won"] = sum.races_won;
-    json["races_lost"] = sum.races_lost;
-    json["leaked_pages"] = leaks.leaked_pages;
-    json["audit_clean"] = leaks.clean;
-    json["good"] = good;
-    PrintLine(json.dump(2));
-    return;
-  }
+  nlohmann::ordered_json json;
+  json["instances"] = spec.instances;
+  json["requests"] = sum.requests;
+  json["blocks"] = sum.blocks;
+  json["hits"] = sum.hits;
+  json["shared_hits"] = sum.shared_hits;
+  json["stored"] = sum.stored;
+  json["bytes_read_in_place"] = sum.bytes_read;
+  json["verification_failures"] = sum.verification_failures;
+  json["races"] = sum.races / std::max(1u, spec.instances);
+  json["races_won"] = sum.races_won;
+  json["races_lost"] = sum.races_lost;
+  json["leaked_pages"] = leaks.leaked_pages;
+  json["audit_clean"] = leaks.clean;
+  json["good"] = exit == Exit::kDone;
+  PrintLine(json.dump(2));
+}
+
+void PrintDemoText(const ReplaySpec& spec, const ReplayResult& result, const LeakReport& leaks) {
+  const InstanceResult& sum = result.sum;
   Table table({"instance", "requests", "blocks", "found", "of others", "stored", "read in place"});
   for (size_t i = 0; i < result.instances.size(); ++i) {
     const InstanceResult& one = result.instances[i];
@@ -100,10 +101,14 @@ Result<Exit> Demo(const Arguments& arguments) {
   const bool sound = leaks.clean && leaks.leaked_pages == 0 && sum.verification_failures == 0 &&
                      sum.requests == requests.size() && sum.races_won == spec.races &&
                      sum.races_lost == spec.races * (spec.instances - 1);
-  const bool good = sound && sum.shared_hits > 0;
-  PrintDemo(spec, result, leaks, good, arguments.json());
-  if (!sound) return Exit::kBroken;
-  return good ? Exit::kDone : Exit::kNotThere;
+  const Exit shared = sum.shared_hits > 0 ? Exit::kDone : Exit::kNotThere;
+  const Exit exit = sound ? shared : Exit::kBroken;
+  if (arguments.json()) {
+    PrintDemoJson(spec, result, leaks, exit);
+  } else {
+    PrintDemoText(spec, result, leaks);
+  }
+  return exit;
 }
 
 }  // namespace

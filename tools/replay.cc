@@ -32,10 +32,8 @@ constexpr OptionRow kOptions[] = {
 };
 constexpr PositionalRow kPositionals[] = {{"TRACE", "JSON lines with hash_ids", Takes::kOne}};
 
-}  // namespace
-
 // How many are attached, or may come back, beside the one that asks.
-static Result<uint64_t> CountOthers(Client& client) {
+Result<uint64_t> CountOthers(Client& client) {
   MARU_ASSIGN_OR_RETURN(const auto reply, Ask<wire::InspectReply>(client, wire::InspectRequest{}));
   const auto json = nlohmann::json::parse(reply.json, nullptr, false);
   if (json.is_discarded()) return DataLoss("the server's answer is no JSON");
@@ -44,7 +42,7 @@ static Result<uint64_t> CountOthers(Client& client) {
 }
 
 // The instances have ended; the server learns of each a moment later.
-static Status AwaitNobodyElse(Client& client) {
+Status AwaitNobodyElse(Client& client) {
   constexpr int kRounds = 1000;
   for (int round = 0; round < kRounds; ++round) {
     MARU_ASSIGN_OR_RETURN(const uint64_t others, CountOthers(client));
@@ -55,68 +53,43 @@ static Status AwaitNobodyElse(Client& client) {
       "other clients are attached: what is theirs cannot be told from a leak");
 }
 
-Result<LeakReport> AuditLeaks(const std::string& server, const std::string& server_user) {
-  ClientOptions options;
-  options.server_url = server;
-  options.server_user = server_user;
-  options.label = "maru audit";
-  MARU_ASSIGN_OR_RETURN(const auto client, Client::Connect(options));
-  const Status alone = AwaitNobodyElse(*client);
-  if (!alone.ok() && alone.code() != StatusCode::kFailedPrecondition) return alone;
-  MARU_ASSIGN_OR_RETURN(const auto reply, WholeAudit(*client, AuditBytes::kLeave, {}));
-  const auto json = nlohmann::json::parse(reply.json, nullptr, false);
-  if (json.is_discarded()) return DataLoss("the server's answer to audit is no JSON");
-  LeakReport report;
-  report.clean = reply.clean;
-  report.unchecked = alone.message();
-  for (const auto& pool : json.at("pools")) {
-    const auto count = [&pool](const char* name) { return pool.value(name, uint64_t{0}); };
-    const uint64_t known = count("free") + count("quarantined") + count("granted") + count("live") +
-                           count("retiring") + count("condemned") + count("worn");
-    const uint64_t pages = count("pages");
-    // Nobody but this tool is attached, and it holds nothing: what is granted or condemned is lost.
-    report.leaked_pages += (pages > known ? pages - known : known - pages) + count("granted") +
-                           count("retiring") + count("condemned");
-  }
-  for (const auto& what : json.at("offenders")) report.offenders.push_back(what.get<std::string>());
-  return report;
+double Rate(const ReplayResult& result) {
+  return static_cast<double>(result.sum.blocks) / result.seconds;
+}
+double HitRate(const InstanceResult& sum) {
+  return sum.blocks == 0 ? 0 : static_cast<double>(sum.hits) / static_cast<double>(sum.blocks);
 }
 
-namespace {
-
-void PrintReplay(const ReplaySpec& spec, const ReplayResult& result, const LeakReport& leaks,
-                 bool as_json) {
+void PrintReplayJson(const ReplaySpec& spec, const ReplayResult& result, const LeakReport& leaks) {
   const InstanceResult& sum = result.sum;
-  const double rate = static_cast<double>(sum.blocks) / result.seconds;
-  const double hit_rate =
-      sum.blocks == 0 ? 0 : static_cast<double>(sum.hits) / static_cast<double>(sum.blocks);
-  if (as_json) {
-    nlohmann::ordered_json json;
-    json["requests"] = sum.requests;
-    json["blocks"] = sum.blocks;
-    json["hits"] = sum.hits;
-    json["hit_rate"] = hit_rate;
-    json["shared_hits"] = sum.shared_hits;
-    json["stored"] = sum.stored;
-    json["duplicates"] = sum.duplicates;
-    json["refused"] = sum.refused;
-    json["bytes"] = sum.bytes_read + sum.bytes_written;
-    json["bytes_read"] = sum.bytes_read;
-    json["bytes_written"] = sum.bytes_written;
-    json["seconds"] = result.seconds;
-    json["rate"] = rate;
-    if (leaks.unchecked.empty()) {
-      json["leaked_pages"] = leaks.leaked_pages;
-    } else {
-      json["leaked_pages"] = nullptr;
-      json["leaks_unchecked"] = leaks.unchecked;
-    }
-    json["verification_failures"] = sum.verification_failures;
-    json["audit_clean"] = leaks.clean;
-    json["instances"] = spec.instances;
-    PrintLine(json.dump(2));
-    return;
+  nlohmann::ordered_json json;
+  json["requests"] = sum.requests;
+  json["blocks"] = sum.blocks;
+  json["hits"] = sum.hits;
+  json["hit_rate"] = HitRate(sum);
+  json["shared_hits"] = sum.shared_hits;
+  json["stored"] = sum.stored;
+  json["duplicates"] = sum.duplicates;
+  json["refused"] = sum.refused;
+  json["bytes"] = sum.bytes_read + sum.bytes_written;
+  json["bytes_read"] = sum.bytes_read;
+  json["bytes_written"] = sum.bytes_written;
+  json["seconds"] = result.seconds;
+  json["rate"] = Rate(result);
+  if (leaks.unchecked.empty()) {
+    json["leaked_pages"] = leaks.leaked_pages;
+  } else {
+    json["leaked_pages"] = nullptr;
+    json["leaks_unchecked"] = leaks.unchecked;
   }
+  json["verification_failures"] = sum.verification_failures;
+  json["audit_clean"] = leaks.clean;
+  json["instances"] = spec.instances;
+  PrintLine(json.dump(2));
+}
+
+void PrintReplayText(const ReplayResult& result, const LeakReport& leaks) {
+  const InstanceResult& sum = result.sum;
   char text[160];
   Table table({"instance", "requests", "blocks", "hits", "of others", "stored", "duplicates",
                "read in place", "wrong bytes"});
@@ -129,7 +102,8 @@ void PrintReplay(const ReplaySpec& spec, const ReplayResult& result, const LeakR
   }
   Print(table.ToString());
   std::snprintf(text, sizeof(text), "hit rate %.2f%%, %.0f blocks/s, %.1f s, refused %llu",
-                hit_rate * 100, rate, result.seconds, static_cast<unsigned long long>(sum.refused));
+                HitRate(sum) * 100, Rate(result), result.seconds,
+                static_cast<unsigned long long>(sum.refused));
   PrintLine(text);
   const bool checked = leaks.unchecked.empty();
   PrintLine("leaked pages " + (checked ? std::to_string(leaks.leaked_pages) : "unchecked") +
@@ -168,13 +142,44 @@ Result<Exit> Replay(const Arguments& arguments) {
   }
   MARU_ASSIGN_OR_RETURN(const ReplayResult result, RunInstances(spec, trace.size()));
   MARU_ASSIGN_OR_RETURN(const LeakReport leaks, AuditLeaks(spec.server, spec.server_user));
-  PrintReplay(spec, result, leaks, arguments.json());
+  if (arguments.json()) {
+    PrintReplayJson(spec, result, leaks);
+  } else {
+    PrintReplayText(result, leaks);
+  }
   const bool leaked = leaks.unchecked.empty() && leaks.leaked_pages != 0;
   const bool sound = leaks.clean && !leaked && result.sum.verification_failures == 0;
   return sound ? Exit::kDone : Exit::kBroken;
 }
 
 }  // namespace
+
+Result<LeakReport> AuditLeaks(const std::string& server, const std::string& server_user) {
+  ClientOptions options;
+  options.server_url = server;
+  options.server_user = server_user;
+  options.label = "maru audit";
+  MARU_ASSIGN_OR_RETURN(const auto client, Client::Connect(options));
+  const Status alone = AwaitNobodyElse(*client);
+  if (!alone.ok() && alone.code() != StatusCode::kFailedPrecondition) return alone;
+  MARU_ASSIGN_OR_RETURN(const auto reply, WholeAudit(*client, AuditBytes::kLeave, {}));
+  const auto json = nlohmann::json::parse(reply.json, nullptr, false);
+  if (json.is_discarded()) return DataLoss("the server's answer to audit is no JSON");
+  LeakReport report;
+  report.clean = reply.clean;
+  report.unchecked = alone.message();
+  for (const auto& pool : json.at("pools")) {
+    const auto count = [&pool](const char* name) { return pool.value(name, uint64_t{0}); };
+    const uint64_t known = count("free") + count("quarantined") + count("granted") + count("live") +
+                           count("retiring") + count("condemned") + count("worn");
+    const uint64_t pages = count("pages");
+    // Nobody but this tool is attached, and it holds nothing: what is granted or condemned is lost.
+    report.leaked_pages += (pages > known ? pages - known : known - pages) + count("granted") +
+                           count("retiring") + count("condemned");
+  }
+  for (const auto& what : json.at("offenders")) report.offenders.push_back(what.get<std::string>());
+  return report;
+}
 
 extern const Command kReplay = {
     "replay",

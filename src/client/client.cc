@@ -39,10 +39,6 @@ handler::HandlerOptions HandlerOptionsOf(const ClientOptions& options) {
   return inner;
 }
 
-}  // namespace
-
-namespace {
-
 // The process is somebody else's: nothing is written to its standard error. A handler that is there
 // already (a tool's, a simulator's) stays.
 void LogFailedChecks() {
