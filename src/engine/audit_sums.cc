@@ -191,8 +191,11 @@ bool AuditRun::StepNamespaces() {
     const NamespaceUse::Use use = core_->namespace_use.Of(*last_namespace_);
     if (sum == use) continue;
     Offend("namespace \"" + *last_namespace_ + "\": " + std::to_string(sum.bytes) +
-           " bytes of pages in " + std::to_string(sum.pages) + " keys, counted " +
-           std::to_string(use.bytes) + " and " + std::to_string(use.pages));
+           " bytes of pages in " + std::to_string(sum.pages) + " keys and " +
+           std::to_string(sum.extents) + " extents with " + std::to_string(sum.stored_bytes) +
+           " bytes stored, counted " + std::to_string(use.bytes) + ", " +
+           std::to_string(use.pages) + ", " + std::to_string(use.extents) + " and " +
+           std::to_string(use.stored_bytes));
   }
 }
 

@@ -160,14 +160,16 @@ constexpr Damage kOfSums[] = {
     {"bytes granted and", [](Rig& r) { ++r.first->granted_bytes; }},
     {"bytes granted and", [](Rig& r) { ++r.first->live_bytes; }},
     {"bytes granted and", [](Rig& r) { ++r.first->live_pages; }},
-    {"namespace \"\": ", [](Rig& r) { r.core().namespace_use.Add("", 512); }},
-    {"namespace \"other\": 0 bytes", [](Rig& r) { r.core().namespace_use.Add("other", 512); }},
+    {"namespace \"\": ", [](Rig& r) { r.core().namespace_use.Add("", {.bytes = 512}); }},
+    {"namespace \"other\": 0 bytes",
+     [](Rig& r) { r.core().namespace_use.Add("other", {.bytes = 512}); }},
     {"the server does not know it",
      [](Rig& r) { EXPECT_TRUE(r.pool().CutPages(2 * kMiB, 2 * kMiB).ok()); }},
     {"no region of pages has it any more", [](Rig& r) { r.WithdrawRegion(r.idle); }},
 };
 
 constexpr Damage kOfExtents[] = {
+    {" extents with ", [](Rig& r) { r.core().namespace_use.Add("", {.extents = 1}); }},
     {"no region has it", [](Rig& r) { r.Field(r.extent).region_slot.store(900); }},
     {"its extent does not lie in its region",
      [](Rig& r) { r.Field(r.extent).length_bytes.store(kGiB); }},

@@ -56,7 +56,7 @@ struct Core {
   NamespaceUse namespace_use;
   RegionLeases region_leases;
   RmClients rm_clients;
-  StatsBook stats_book;
+  StatsBooks stats_books;
   uint64_t next_refusal_log_ns = 0;
   std::vector<std::unique_ptr<Stock>> stocks;  // by pool
   Counters counters;

@@ -126,8 +126,8 @@ Lending::LeaseState Lending::Heartbeat(const RegionLeases::Key& key, Beat beat, 
   if (held == nullptr) {
     // Without a region there is nothing to hold. But a lease that this server never lent to may
     // have lapsed under the one before, with regions that are others' by now.
-    return core_->region_leases.GivenBack(key) || beat == Beat::kRelease ? LeaseState::kHeld
-                                                                         : LeaseState::kLapsed;
+    const bool may_have_lapsed = had_predecessor_ && !core_->region_leases.GivenBack(key);
+    return may_have_lapsed && beat != Beat::kRelease ? LeaseState::kLapsed : LeaseState::kHeld;
   }
   if (beat == Beat::kRelease) {
     EndAll(key, Why::kGivenBack);
@@ -152,6 +152,9 @@ uint64_t Lending::EndLapsed() {
 
 void Lending::TakeOver() {
   for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    // Relaxed: only servers, one after the other, count. This start is one of them.
+    const uint64_t starts = stock->pool().view().root().starts.load(std::memory_order_relaxed);
+    had_predecessor_ |= starts > 1 && !stock->pool().new_boot();
     for (const auto& [slot, region] : stock->client_regions().all()) {
       const pool::Pool::ClientCut& client = region->cut.client;
       if (!Leased(client)) continue;

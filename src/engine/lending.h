@@ -73,6 +73,8 @@ class Lending {
 
   Core* core_;
   ClientRoom* room_;
+  // Another server lent from the pools before, to clients that may live.
+  bool had_predecessor_ = false;
 };
 
 }  // namespace maru::engine

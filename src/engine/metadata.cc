@@ -40,7 +40,8 @@ MetadataReply Metadata::Answer(const MetadataContext& context, MetadataType type
   if (const auto* beat = std::get_if<compat::HeartbeatRequest>(&request))
     return Heartbeat(context, *beat);
   if (const auto* report = std::get_if<compat::ReportStatsRequest>(&request)) {
-    for (const compat::StatsEntry& entry : report->entries) core_->stats_book.Add(entry);
+    StatsBook& book = core_->stats_books.Of(context.endpoint());
+    for (const compat::StatsEntry& entry : report->entries) book.Add(entry);
     return compat::SuccessReply{true, ""};
   }
   if (std::holds_alternative<compat::HandshakeRequest>(request)) return Handshake(context);
@@ -211,18 +212,16 @@ compat::PoolSizes Metadata::Sizes(const MetadataContext& context) const {
 
 MetadataReply Metadata::Stats(const MetadataContext& context) const {
   compat::StatsReply reply;
-  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
-    if (!context.Uses(stock->pool().name())) continue;
-    reply.keys += stock->counts().live + stock->client_regions().extents();
-    reply.keys_bytes += stock->stored_bytes();
-  }
+  const NamespaceUse::Use use = core_->namespace_use.Of(context.name_space.text());
+  reply.keys = use.keys();
+  reply.keys_bytes = use.stored_bytes;
   if (const auto at = core_->region_usage.find(context.endpoint());
       at != core_->region_usage.end()) {
     reply.allocations = at->second.regions;
     reply.allocated_bytes = at->second.allocated_bytes;
     reply.active_clients = at->second.active_instances;
   }
-  reply.clients = core_->stats_book.Show();
+  reply.clients = core_->stats_books.Show(context.endpoint());
   reply.pool = Sizes(context);
   return reply;
 }

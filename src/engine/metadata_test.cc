@@ -632,12 +632,25 @@ TEST_F(MetadataTest, AHeartbeatWithoutALeaseIsAnEmptyOne) {
   UpstreamClient a(&host_, "a"), leased(&host_, "b", "lease-1");
   EXPECT_EQ(a.Beat().lease_ttl_s, 0.0);
   EXPECT_EQ(leased.Beat().lease_ttl_s, 30.0);
-  // Nothing is known of the lease: it may have lapsed under another server. Asking settles it.
+  // There was no other server under which it may have lapsed.
+  EXPECT_FALSE(leased.Beat().lease_expired);
+  EXPECT_FALSE(leased.TryAlloc(layout::kPoolBytesMax).handle.has_value());
+  EXPECT_FALSE(leased.Beat().lease_expired);
+}
+
+TEST_F(MetadataTest, ALeaseThatIsUnknownMayHaveLapsedUnderAServerBeforeButUnderNoneOfAnotherBoot) {
+  UpstreamClient leased(&host_, "b", "lease-1");
+  host_.Restart();
   EXPECT_TRUE(leased.Beat().lease_expired);
+  // Asking settles it.
   const uint64_t region = leased.Alloc();
   EXPECT_FALSE(leased.Beat().lease_expired);
   EXPECT_TRUE(leased.Return(region));
   EXPECT_FALSE(leased.Beat().lease_expired);
+  UpstreamClient other(&host_, "c", "lease-2");
+  EXPECT_TRUE(other.Beat().lease_expired);
+  host_.Reboot();
+  EXPECT_FALSE(other.Beat().lease_expired);
 }
 
 TEST_F(MetadataTest, APauseOfTheServerCountsAgainstNoLease) {
@@ -824,6 +837,33 @@ TEST_F(MetadataTest, ReportsAreSummedAndBounded) {
       EXPECT_LE(operation.results.size(), StatsBook::kResultsMax + 1);
     }
   }
+}
+
+TEST_F(MetadataTest, StatisticsAreThoseOfTheEndpoint) {
+  UpstreamClient one(&host_, "a", "", "tcp://127.0.0.1:5555");
+  UpstreamClient two(&host_, "a", "", "tcp://127.0.0.1:5556"), daemons(&host_, "a");
+  const uint64_t region = one.Alloc();
+  ASSERT_TRUE(one.Register("key", region, 0, 100));
+  ASSERT_TRUE(one.Register("more", region, 4096, 50));
+  const compat::ReportStatsRequest report{{{"c", "store", "ok", 7, 1}}};
+  EXPECT_TRUE(one.Ask<compat::SuccessReply>(MetadataType::kReportStats, report).success);
+  for (const bool restarted : {false, true}) {
+    if (restarted) host_.Restart();
+    EXPECT_EQ(one.Stats().keys, 2u);
+    EXPECT_EQ(one.Stats().keys_bytes, 150u);
+    EXPECT_EQ(one.Stats().clients.size(), restarted ? 1u : 2u);
+    for (UpstreamClient* const other : {&two, &daemons}) {
+      const compat::StatsReply stats = other->Stats();
+      EXPECT_EQ(stats.keys, 0u);
+      EXPECT_EQ(stats.keys_bytes, 0u);
+      ASSERT_EQ(stats.clients.size(), 1u);
+      EXPECT_EQ(stats.clients[0].client_id, "_all");
+      EXPECT_TRUE(stats.clients[0].operations.empty());
+    }
+  }
+  EXPECT_TRUE(one.Delete("key"));
+  EXPECT_EQ(one.Stats().keys, 1u);
+  EXPECT_EQ(one.Stats().keys_bytes, 50u);
 }
 
 TEST_F(MetadataTest, InspectionShowsRegionsAndTheirExtents) {

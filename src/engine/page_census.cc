@@ -78,19 +78,24 @@ void PageCensus::CountPage(RecordNumber record, ClassIndex size_class, Sign sign
   if (word.state() != PageState::kLive) return;
   sizes_[size_class.value()].live += one;
   // Relaxed: this process wrote it, or judged it when it opened the pool.
-  stored_bytes_ +=
-      one * stock_->pool().view().Record(record)->length_bytes.load(std::memory_order_relaxed);
-  if (const auto key = stock_->writer().ReadKey(record)) {
-    if (sign == Sign::kAdd) {
-      by_namespace_->Add(key->name_space, page_bytes);
-    } else {
-      by_namespace_->TakeOff(key->name_space, page_bytes);
-    }
-  }
+  const uint64_t length =
+      stock_->pool().view().Record(record)->length_bytes.load(std::memory_order_relaxed);
+  stored_bytes_ += one * length;
+  CountKey(record, {.pages = 1, .bytes = page_bytes, .stored_bytes = length}, sign);
   if (const Client* const owner = stock_->LivingOwner(record)) {
     ClientSums& sums = (*by_client_)[owner->serial];
     sums.live_bytes += one * page_bytes;
     sums.live_pages += one;
+  }
+}
+
+void PageCensus::CountKey(RecordNumber record, const NamespaceUse::Use& use, Sign sign) {
+  const auto key = stock_->writer().ReadKey(record);
+  if (!key) return;
+  if (sign == Sign::kAdd) {
+    by_namespace_->Add(key->name_space, use);
+  } else {
+    by_namespace_->TakeOff(key->name_space, use);
   }
 }
 
@@ -102,6 +107,7 @@ void PageCensus::CountExtent(RecordNumber record, Sign sign) {
   // Relaxed: as above.
   const uint64_t slot = fields->region_slot.load(std::memory_order_relaxed);
   const uint64_t bytes = fields->length_bytes.load(std::memory_order_relaxed);
+  if (state == PageState::kLive) CountKey(record, {.extents = 1, .stored_bytes = bytes}, sign);
   for (RegionSums* const sums : {&regions_[RegionSlot(static_cast<uint32_t>(slot))], &extents_}) {
     if (state == PageState::kLive) {
       sums->live += one;

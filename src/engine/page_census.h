@@ -63,6 +63,7 @@ class PageCensus final : public StockWatch {
   enum class Sign : uint8_t { kAdd, kTakeOff };
   void Count(RecordNumber record, Sign sign);
   void CountPage(RecordNumber record, ClassIndex size_class, Sign sign);
+  void CountKey(RecordNumber record, const NamespaceUse::Use& use, Sign sign);
   void CountExtent(RecordNumber record, Sign sign);
 
   Stock* stock_;

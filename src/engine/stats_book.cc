@@ -1,10 +1,15 @@
 #include "engine/stats_book.h"
 
+#include <algorithm>
+#include <limits>
+
 namespace maru::engine {
 
 namespace {
 
 constexpr std::string_view kAll = "_all", kOther = "_other";
+constexpr uint64_t kBytesMax = std::numeric_limits<uint64_t>::max();
+constexpr double kLatencyMax = std::numeric_limits<double>::max();
 
 }  // namespace
 
@@ -24,8 +29,8 @@ Value& StatsBook::Place(std::map<std::string, Value, std::less<>>* places, std::
 void StatsBook::AddTo(Operations* operations, const wire::compat::StatsEntry& entry) {
   Operation& operation = Place(operations, entry.op_type, kOperationsMax);
   ++operation.count;
-  operation.size_bytes += entry.size_bytes;
-  operation.latency_us += entry.latency_us;
+  operation.size_bytes += std::min(entry.size_bytes, kBytesMax - operation.size_bytes);
+  operation.latency_us += std::min(entry.latency_us, kLatencyMax - operation.latency_us);
   ++Place(&operation.results, entry.result, kResultsMax);
 }
 
@@ -51,6 +56,21 @@ std::vector<wire::compat::ClientCounters> StatsBook::Show() const {
   show(kAll, all_);
   for (const auto& [name, operations] : clients_) show(name, operations);
   return shown;
+}
+
+StatsBook& StatsBooks::Of(uint64_t endpoint) {
+  if (!books_.contains(endpoint) && books_.size() >= kBooksMax) {
+    books_.erase(std::ranges::min_element(books_, {},
+                                          [](const auto& entry) { return entry.second.written; }));
+  }
+  Shelved& shelved = books_[endpoint];
+  shelved.written = ++written_;
+  return shelved.book;
+}
+
+std::vector<wire::compat::ClientCounters> StatsBooks::Show(uint64_t endpoint) const {
+  const auto found = books_.find(endpoint);
+  return found == books_.end() ? StatsBook().Show() : found->second.book.Show();
 }
 
 }  // namespace maru::engine

@@ -1,6 +1,8 @@
 // What clients of the metadata protocol report of themselves, summed by client and operation. All
 // of it is bounded: what is beyond a bound is counted under "_other", and for all under "_all".
 //
+// Sums stay at the largest number there is.
+//
 // Single-threaded.
 #pragma once
 
@@ -45,6 +47,24 @@ class StatsBook {
   std::map<std::string, Operations, std::less<>> clients_;
   size_t names_ = 0;  // with the common ones left out: there is one at most beside others
   size_t name_bytes_ = 0;
+};
+
+// One for each endpoint that anything was reported at.
+class StatsBooks {
+ public:
+  // Endpoints come and go: beyond it the book that was written in least recently is forgotten.
+  static constexpr size_t kBooksMax = 128;
+
+  StatsBook& Of(uint64_t endpoint);
+  std::vector<wire::compat::ClientCounters> Show(uint64_t endpoint) const;
+
+ private:
+  struct Shelved {
+    StatsBook book;
+    uint64_t written = 0;  // the larger, the later
+  };
+  std::map<uint64_t, Shelved> books_;
+  uint64_t written_ = 0;
 };
 
 }  // namespace maru::engine

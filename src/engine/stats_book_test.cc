@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 
 #include "base/units.h"
@@ -57,6 +58,26 @@ TEST(StatsBook, ManyClientsWithFewNamesAreToldEach) {
   for (const wire::compat::ClientCounters& client : shown) {
     EXPECT_EQ(client.operations.size(), 4u);
   }
+}
+
+TEST(StatsBook, SumsStayAtTheLargestNumber) {
+  StatsBook book;
+  const wire::compat::StatsEntry large{"c", "store", "ok", ~uint64_t{0}, 1.5e308};
+  for (int i = 0; i < 2; ++i) book.Add(large);
+  for (const wire::compat::ClientCounters& client : book.Show()) {
+    EXPECT_EQ(client.operations[0].size_bytes, ~uint64_t{0});
+    EXPECT_EQ(client.operations[0].latency_us, std::numeric_limits<double>::max());
+  }
+}
+
+TEST(StatsBooks, TheOneThatWasWrittenInLeastRecentlyIsForgotten) {
+  StatsBooks books;
+  for (uint64_t i = 0; i < StatsBooks::kBooksMax; ++i) books.Of(i).Add({"c", "store", "ok", 1, 1});
+  books.Of(0);
+  books.Of(1000).Add({"c", "store", "ok", 1, 1});
+  EXPECT_EQ(books.Show(0).size(), 2u);
+  EXPECT_EQ(books.Show(1).size(), 1u);
+  EXPECT_EQ(books.Show(1000).size(), 2u);
 }
 
 }  // namespace

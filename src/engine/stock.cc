@@ -100,14 +100,14 @@ Result<RecordNumber> Stock::RegisterExtent(const ClientRegions::Region& region,
   MARU_CHECK_EQ(birth.region, region.cut.slot);
   MARU_ASSIGN_OR_RETURN(const RecordNumber record, writer().RegisterExtent(key, birth));
   lists_.Cover(RecordNumber(record.value() + 1));
-  client_regions_.BecameLive(record);
+  EnterLiveExtent(record);
   Changed(record);
   return record;
 }
 
 void Stock::AdoptExtent(RecordNumber record) {
   lists_.Cover(RecordNumber(record.value() + 1));
-  if (State(record).state() == PageState::kLive) return client_regions_.BecameLive(record);
+  if (State(record).state() == PageState::kLive) return EnterLiveExtent(record);
   client_regions_.BecameCondemned(record);
   lists_.PushBack(condemned_extents_, record);
   ++extents_condemned_;
@@ -293,8 +293,10 @@ void Stock::EnterLive(RecordNumber record) {
   SizeClass& size_class = classes_[ClassOf(record).value()];
   ++size_class.live_pages;
   ++counts_.live;
-  stored_bytes_ += Record(record).length_bytes.load(std::memory_order_relaxed);
-  namespaces_->Add(writer().KeyOf(record).name_space, size_class.page_bytes);
+  const uint64_t length = Record(record).length_bytes.load(std::memory_order_relaxed);
+  stored_bytes_ += length;
+  namespaces_->Add(writer().KeyOf(record).name_space,
+                   {.pages = 1, .bytes = size_class.page_bytes, .stored_bytes = length});
   if (Client* const owner = LivingOwner(record)) {
     owner->live_bytes += size_class.page_bytes;
     ++owner->live_pages;
@@ -306,12 +308,26 @@ void Stock::LeaveLive(RecordNumber record) {
   SizeClass& size_class = classes_[ClassOf(record).value()];
   --size_class.live_pages;
   --counts_.live;
-  stored_bytes_ -= Record(record).length_bytes.load(std::memory_order_relaxed);
-  namespaces_->TakeOff(writer().KeyOf(record).name_space, size_class.page_bytes);
+  const uint64_t length = Record(record).length_bytes.load(std::memory_order_relaxed);
+  stored_bytes_ -= length;
+  namespaces_->TakeOff(writer().KeyOf(record).name_space,
+                       {.pages = 1, .bytes = size_class.page_bytes, .stored_bytes = length});
   if (Client* const owner = LivingOwner(record)) {
     owner->live_bytes -= size_class.page_bytes;
     --owner->live_pages;
   }
+}
+
+void Stock::EnterLiveExtent(RecordNumber record) {
+  client_regions_.BecameLive(record);
+  const uint64_t length = Record(record).length_bytes.load(std::memory_order_relaxed);
+  namespaces_->Add(writer().KeyOf(record).name_space, {.extents = 1, .stored_bytes = length});
+}
+
+void Stock::LeaveLiveExtent(RecordNumber record) {
+  client_regions_.LeftLive(record);
+  const uint64_t length = Record(record).length_bytes.load(std::memory_order_relaxed);
+  namespaces_->TakeOff(writer().KeyOf(record).name_space, {.extents = 1, .stored_bytes = length});
 }
 
 void Stock::EnterCondemned(RecordNumber record) {
@@ -423,7 +439,7 @@ void Stock::Revert(RecordNumber record) {
 void Stock::Condemn(RecordNumber record) {
   const Change change(this, record);
   if (IsExtent(record)) {
-    client_regions_.LeftLive(record);
+    LeaveLiveExtent(record);
     client_regions_.BecameCondemned(record);
     writer().Condemn(record);
     lists_.PushBack(condemned_extents_, record);

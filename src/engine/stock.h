@@ -206,6 +206,8 @@ class Stock {
   void EnterQuarantine(RecordNumber record, uint64_t now_ns);
   void EnterLive(RecordNumber record);
   void LeaveLive(RecordNumber record);
+  void EnterLiveExtent(RecordNumber record);
+  void LeaveLiveExtent(RecordNumber record);
   void EnterCondemned(RecordNumber record);
   ClassIndex AddClass(uint64_t page_bytes);
   using Cuttings = std::map<uint64_t, pool::Pool::Cutting>;  // by page size

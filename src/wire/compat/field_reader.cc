@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <type_traits>
 
 #include "base/utf8.h"
@@ -97,9 +98,10 @@ bool FieldReader::ReadPairs(uint64_t pairs, std::span<Field> fields) {
 bool FieldReader::ReadPair(std::span<Field> fields) {
   MsgpackItem key;
   if (!reader_.Next(&key)) return false;
-  if (key.kind != MsgpackKind::kText) {
+  if (key.kind == MsgpackKind::kMap || key.kind == MsgpackKind::kArray) {
     return Fail(Describe(key), "is the key of a map, a text was expected");
   }
+  if (key.kind != MsgpackKind::kText) return reader_.Skip();  // no field of ours
   const auto known = std::ranges::find(fields, key.text, &Field::name);
   return known == fields.end() ? reader_.Skip() : ReadValue(*known);
 }
@@ -121,14 +123,11 @@ bool FieldReader::Store(const Field& field, const MsgpackItem& item, uint64_t* t
 }
 
 bool FieldReader::Store(const Field& field, const MsgpackItem& item, double* to) {
-  switch (item.kind) {
-    case MsgpackKind::kReal: *to = item.real; return true;
-    case MsgpackKind::kUnsigned: *to = static_cast<double>(item.number); return true;
-    case MsgpackKind::kNegative:
-      *to = static_cast<double>(static_cast<int64_t>(item.number));
-      return true;
-    default: return FailItem(field, item, "a number");
-  }
+  // One that is none would make a sum none for ever.
+  const bool real = item.kind == MsgpackKind::kReal && std::isfinite(item.real) && item.real >= 0;
+  if (!real && item.kind != MsgpackKind::kUnsigned) return FailItem(field, item, "a number from 0");
+  *to = real ? item.real : static_cast<double>(item.number);
+  return true;
 }
 
 bool FieldReader::Store(const Field& field, const MsgpackItem& item, bool* to) {

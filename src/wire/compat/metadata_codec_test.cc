@@ -113,6 +113,32 @@ TEST(MetadataDecode, OfTwoFieldsAlikeTheLastHolds) {
   EXPECT_EQ(std::get<KeysRequest>(request).keys, std::vector<std::string_view>{"b"});
 }
 
+TEST(MetadataDecode, PassesOverFieldsWhoseNamesAreNoTexts) {
+  const Bytes keyed = KeyPayload("k");
+  Bytes payload = Payload({0x83, 0x05, 0x91, 0xc0, 0xc3, 0x06});
+  payload.insert(payload.end(), keyed.begin() + 1, keyed.end());
+  EXPECT_EQ(Refusal(kExists, payload), "");
+}
+
+TEST(MetadataDecode, LooksAtNothingThatStorageCarries) {
+  for (const Bytes& payload : {Payload({0x91, 0x05}), Payload({0xc1}), Bytes(300)}) {
+    EXPECT_EQ(Refusal(0x30, payload), "");
+  }
+}
+
+TEST(MetadataDecode, RefusesALatencyThatIsNone) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const auto refusal = [](double latency_us) {
+    const Bytes report = EncodeReportStatsRequest(7, {{{"c", "store", "ok", 1, latency_us}}});
+    return Refusal(report);
+  };
+  EXPECT_EQ(refusal(0), "");
+  EXPECT_EQ(refusal(2.5), "");
+  for (const double wrong : {-1.0, kInfinity, -kInfinity, kInfinity - kInfinity}) {
+    EXPECT_NE(refusal(wrong).find("a number from 0 was expected"), std::string::npos) << wrong;
+  }
+}
+
 TEST(MetadataDecode, TakesNilAndAbsentForOptionalFieldsAndNumbersForLeases) {
   Bytes payload;
   MsgpackWriter out(&payload);
@@ -166,8 +192,8 @@ TEST(MetadataDecode, RefusesPayloadsThatAreNoMap) {
             "message type 0x12: the payload is 7, a map was expected");
   EXPECT_EQ(Refusal(kExists, Payload({0xc1})),
             "message type 0x12: the byte 0xc1 begins no MessagePack item");
-  EXPECT_EQ(Refusal(kExists, Payload({0x81, 0x05, 0x06})),
-            "message type 0x12: 5 is the key of a map, a text was expected");
+  EXPECT_EQ(Refusal(kExists, Payload({0x81, 0x91, 0x05, 0x06})),
+            "message type 0x12: an array of 1 is the key of a map, a text was expected");
   EXPECT_EQ(Refusal(kExists, Payload({0x81, 0xa3, 'k', 'e', 'y', 0xa1})),
             "message type 0x12: a text of 1 bytes begins where only 0 bytes are left");
   Bytes trailing = KeyPayload("k");

@@ -96,7 +96,9 @@ Status DecodePayload(uint8_t type, Payload payload, MetadataRequest& request) {
     case MetadataType::kBatchExists:
     case MetadataType::kBatchPin:
     case MetadataType::kBatchUnpin: return DecodeBatch(payload, request.emplace<KeysRequest>());
-    case MetadataType::kStorage:
+    case MetadataType::kStorage:  // declined, whatever it carries
+      request.emplace<PlainRequest>();
+      return OkStatus();
     case MetadataType::kGetStats:
     case MetadataType::kGetUsage:
     case MetadataType::kShutdown: return Decode(payload, request.emplace<PlainRequest>());
