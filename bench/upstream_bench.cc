@@ -120,6 +120,10 @@ void PutEntry(MsgpackWriter& out, uint64_t key, uint64_t region) {
   out.Number(kValueBytes);
 }
 
+Bytes Register(uint64_t key, uint64_t region) {
+  return Message(MetadataType::kRegister, [&](MsgpackWriter& out) { PutEntry(out, key, region); });
+}
+
 Bytes Registers(uint64_t first, uint64_t region) {
   return Message(MetadataType::kBatchRegister, [&](MsgpackWriter& out) {
     out.Map(1);
@@ -279,12 +283,13 @@ double Percentile(std::vector<double> values, size_t percent) {
 // What is wanted of a reply to that message.
 using Check = std::function<void(std::span<const std::byte> reply, const Bytes& message)>;
 
+// Messages from number FIRST on.
 std::vector<double> Times(Dealer& dealer, const std::function<Bytes(uint64_t)>& make,
-                          const Check& check, uint64_t messages) {
+                          const Check& check, uint64_t first, uint64_t messages) {
   std::vector<double> times;
   times.reserve(messages);
   for (uint64_t i = 0; i < messages; ++i) {
-    const Bytes message = make(i);
+    const Bytes message = make(first + i);
     const auto before = Clock::now();
     const std::span<const std::byte> reply = dealer.Ask(message);
     times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - before).count());
@@ -325,7 +330,7 @@ class Run {
     }
   }
 
-  // One message of `keys` keys at a time, beside the bare round trip.
+  // One message of `keys` keys at a time, beside the bare round trip. Ours gets each number once.
   void Single(const char* name, uint64_t keys, const std::function<Bytes(uint64_t)>& make) {
     const uint64_t messages = settings_.messages;
     const auto reply_bytes = static_cast<uint32_t>(ours_.Ask(make(0)).size());
@@ -343,8 +348,9 @@ class Run {
     };
     std::vector<double> p50, limit, times;
     for (uint64_t i = 0; i < settings_.repetitions; ++i) {
-      p50.push_back(Percentile(Times(ours_, make, says_yes, messages), 50));
-      limit.push_back(Percentile(Times(bare_, as_bare, as_long, messages), 50));
+      const uint64_t first = 1 + i * messages;
+      p50.push_back(Percentile(Times(ours_, make, says_yes, first, messages), 50));
+      limit.push_back(Percentile(Times(bare_, as_bare, as_long, first, messages), 50));
       times.push_back(p50.back() / limit.back());
     }
     std::printf("%-9s %-28s %8.1f us %8.1f us bare %6.2f times\n", placement_, name,
@@ -390,6 +396,14 @@ class Run {
     };
     Single("exists", 1, one(MetadataType::kExists));
     Single("lookup", 1, one(MetadataType::kLookup));
+    // New keys behind those that are there; each goes again.
+    Single("register", 1, [this, keys](uint64_t i) { return Register(keys + i, region_); });
+    Single("delete", 1, [keys](uint64_t i) { return OneKey(MetadataType::kDelete, keys + i); });
+    Single("pin", 1, one(MetadataType::kPin));
+    Single("unpin", 1, one(MetadataType::kUnpin));
+    Single("heartbeat", 0, [](uint64_t) {
+      return Message(MetadataType::kHeartbeat, [](MsgpackWriter& out) { out.Map(0); });
+    });
     Single("batch_lookup of 64", kBatch, batch(MetadataType::kBatchLookup));
     Single("get_stats", 0, [](uint64_t) {
       return Message(MetadataType::kGetStats, [](MsgpackWriter& out) { out.Map(0); });
@@ -415,7 +429,8 @@ void Measure(const Settings& settings, const char* placement, std::span<const in
              std::span<const int> server) {
   const std::string self = os::ProgramPath().value();
   const std::string pool = "/dev/shm/maru-upstream-bench-" + std::to_string(os::ProcessId());
-  const uint64_t bytes = (uint64_t{256} << 20) + settings.AllKeys() * (kValueBytes + 800);
+  const uint64_t bytes =
+      AlignUp((uint64_t{256} << 20) + settings.AllKeys() * (kValueBytes + 800), uint64_t{2} << 20);
   // Threads and children are where the thread is that starts them.
   MARU_CHECK(os::RunOnCpus(server).ok());
   {

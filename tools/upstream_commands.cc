@@ -61,7 +61,7 @@ constexpr OptionRow kManagerOwn[] = {
      'H'},
     {"port", "PORT", "9850", "Listen at this port; 0: any free one", Takes::kOne, "", 'p'},
     {"allow-remote", nullptr, "",
-     "Let --host, and that of each maru server, name an address that other hosts reach, "
+     "Let --host, and that of each maru-server, name an address that other hosts reach, "
      "without any protection",
      Takes::kNothing},
     {kStateDir, "FOLDER", "", "Taken and not used: all state lies in the pools", Takes::kOne, "",
@@ -201,8 +201,8 @@ Result<Exit> HoldEndpoint(const Arguments& arguments) {
 extern const Command kResourceManager = {
     "resource-manager",
     "Own the pools, as upstream's maru-resource-manager does: `maru serve` with its options",
-    "The same as `maru-resource-manager`. It is the server: clients of ours reach it through its\n"
-    "socket, those of upstream's through the endpoints that `maru server` opens at it.",
+    "Installed as `maru-resource-manager` too. It is the server: clients of ours reach it through\n"
+    "its socket, those of upstream's through the endpoints that `maru-server` opens at it.",
     kManagerOptions,
     {},
     &Manage};
@@ -210,7 +210,8 @@ extern const Command kResourceManager = {
 extern const Command kServer = {
     "server",
     "Open a metadata endpoint at a resource manager, as upstream's maru-server",
-    "The same as `maru-server`. The endpoint has keys of its own, the same after a restart at\n"
+    "Installed as `maru-server` too. The endpoint has keys of its own, the same after a restart "
+    "at\n"
     "the same address, and lasts as long as this program, which goes on when the resource manager\n"
     "is started again.",
     kServerOptions,

@@ -284,6 +284,8 @@ class Commands(unittest.TestCase):
                 self.assertNotRegex(told, rf"{word}\b(?!-)")
             for word in ("--json", "--host", "--port", "--version"):
                 self.assertIn(word, told)
+            for word in ("The same as", "maru server", "maru resource-manager"):
+                self.assertNotIn(word, told)
         versions = [subprocess.run([path, "--version"], check=True, text=True,
                                    capture_output=True).stdout.split()
                     for path in (MARU, self.folder / "maru-server",

@@ -4,7 +4,6 @@ C++ handler), `maru put`, `get` and `rm`, and processes that do what upstream's 
 byte that anybody reads is verified, and the audit is clean afterwards."""
 
 import concurrent.futures
-import contextlib
 import hashlib
 import json
 import multiprocessing
@@ -20,6 +19,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from upstream.instance import Instance  # noqa: E402
 from upstream.metadata import MetadataClient, PipelinedClient  # noqa: E402
 from upstream.served import MARU, Served  # noqa: E402
+from upstream.together import waited_for  # noqa: E402
 
 PAGE = 4096
 REGION = 16 << 20
@@ -47,16 +47,6 @@ def self_verifying(key, seed):
 
 def is_whole(key, data):
     return hashlib.sha256(key.encode() + data[HASH_BYTES:]).digest() == data[:HASH_BYTES]
-
-
-@contextlib.contextmanager
-def waited_for(barrier):
-    """Whoever fails is not waited for."""
-    try:
-        yield
-    except BaseException:
-        barrier.abort()
-        raise
 
 
 def meet(barrier, replayed, races):

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """The server is stopped, or killed, and started again under upstream's clients, which go on."""
 
-import contextlib
 import pathlib
 import signal
 import sys
@@ -15,6 +14,7 @@ from upstream.instance import Instance  # noqa: E402
 from upstream.metadata import MetadataClient  # noqa: E402
 from upstream.resource_manager import Handle, connect  # noqa: E402
 from upstream.served import Served  # noqa: E402
+from upstream.together import waited_for  # noqa: E402
 
 REGION = 4 << 20
 UNIT = 2 << 20
@@ -39,8 +39,8 @@ class Registering(threading.Thread):
 
     def run(self):
         # Nobody ends the server before all are ready.
-        with self._waited_for(), Instance(self._url, f"w{self.number}",
-                                          lambda url: MetadataClient(url, timeout_ms=-1)) as one:
+        with waited_for(self._ready), Instance(self._url, f"w{self.number}",
+                                              lambda url: MetadataClient(url, timeout_ms=-1)) as one:
             handle = one.alloc(REGION)
             region = one.region(handle)
             one.client.set_timeout(self.TIMEOUT_MS)
@@ -58,15 +58,6 @@ class Registering(threading.Thread):
 
     def bytes_of(self, i):
         return f"{self.number} {i}".encode()
-
-    @contextlib.contextmanager
-    def _waited_for(self):
-        """Whoever fails is not waited for."""
-        try:
-            yield
-        except BaseException:
-            self._ready.abort()
-            raise
 
     def _register(self, client, *words):
         """Asks again when no answer comes, as upstream's does. The first one may have arrived: then
