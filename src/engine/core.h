@@ -8,6 +8,7 @@
 
 #include "base/ids.h"
 #include "catalogue/key.h"
+#include "engine/asked_regions.h"
 #include "engine/client_regions.h"
 #include "engine/clients.h"
 #include "engine/engine.h"
@@ -55,6 +56,7 @@ struct Core {
   RegionUsages region_usage;
   NamespaceUse namespace_use;
   RegionLeases region_leases;
+  AskedRegions asked_regions;
   RmClients rm_clients;
   StatsBooks stats_books;
   uint64_t next_refusal_log_ns = 0;

@@ -316,6 +316,39 @@ compat::MetadataReply Engine::HandleMetadata(const MetadataContext& context,
   return impl_->metadata.Answer(context, type, request);
 }
 
+uint64_t Engine::BeginMetadata(const MetadataContext& context, compat::MetadataType type,
+                               const compat::MetadataRequest& request, uint64_t now_ns,
+                               compat::MetadataReply* reply) {
+  impl_->Step(now_ns);
+  return impl_->metadata.Begin(context, type, request, reply);
+}
+
+std::optional<compat::MetadataReply> Engine::GoOnMetadata(uint64_t number, uint64_t now_ns) {
+  impl_->Step(now_ns);
+  return impl_->metadata.GoOn(number);
+}
+
+void Engine::GiveUpMetadata(uint64_t number, uint64_t now_ns) {
+  impl_->Step(now_ns);
+  impl_->lending.GiveUp(number);
+}
+
+void Engine::MetadataUndelivered(const compat::MetadataReply& reply, uint64_t now_ns) {
+  impl_->Step(now_ns);
+  impl_->metadata.Undelivered(reply);
+}
+
+uint64_t Engine::BeginRm(ConnectionId connection, const compat::RmRequest& request, uint64_t now_ns,
+                         compat::RmReply* reply) {
+  impl_->Step(now_ns);
+  return impl_->resource_manager.Begin(connection, request, reply);
+}
+
+std::optional<compat::RmReply> Engine::GoOnRm(uint64_t number, uint64_t now_ns) {
+  impl_->Step(now_ns);
+  return impl_->resource_manager.GoOn(number);
+}
+
 compat::RmReply Engine::HandleRm(ConnectionId connection, const compat::RmRequest& request,
                                  uint64_t now_ns) {
   impl_->Step(now_ns);

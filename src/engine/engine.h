@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -83,13 +84,29 @@ class Engine {
   Status Handle(ConnectionId connection, const Peer& peer, const wire::Request& request,
                 uint64_t now_ns, wire::Reply* reply, uint64_t request_number = 0);
   // Upstream's metadata protocol: whoever asks, on whatever connection; its requests name nobody.
+  // Answered at once.
   wire::compat::MetadataReply HandleMetadata(const MetadataContext& context,
                                              wire::compat::MetadataType type,
                                              const wire::compat::MetadataRequest& request,
                                              uint64_t now_ns);
+  // A request for a region takes several steps when the region is large, since its memory takes
+  // time. 0: the reply is there. Else the number of what is under way: each GoOn does a step more,
+  // until the reply is there, and others are answered in between.
+  uint64_t BeginMetadata(const MetadataContext& context, wire::compat::MetadataType type,
+                         const wire::compat::MetadataRequest& request, uint64_t now_ns,
+                         wire::compat::MetadataReply* reply);
+  std::optional<wire::compat::MetadataReply> GoOnMetadata(uint64_t number, uint64_t now_ns);
+  // Nobody will ask for its reply.
+  void GiveUpMetadata(uint64_t number, uint64_t now_ns);
+  // The reply could not be handed to its client: a region in it is free again.
+  void MetadataUndelivered(const wire::compat::MetadataReply& reply, uint64_t now_ns);
   // Upstream's resource manager; connections are numbered by themselves, from 1 on.
   wire::compat::RmReply HandleRm(ConnectionId connection, const wire::compat::RmRequest& request,
                                  uint64_t now_ns);
+  // The same in steps, as above. What is under way ends with its connection.
+  uint64_t BeginRm(ConnectionId connection, const wire::compat::RmRequest& request, uint64_t now_ns,
+                   wire::compat::RmReply* reply);
+  std::optional<wire::compat::RmReply> GoOnRm(uint64_t number, uint64_t now_ns);
   void RmDisconnected(ConnectionId connection, uint64_t now_ns);
   // Regions that the resource manager's client of that id owns.
   size_t RmRegionsOf(std::string_view client_id) const;

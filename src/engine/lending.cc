@@ -1,66 +1,158 @@
 #include "engine/lending.h"
 
 #include <algorithm>
-#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/check.h"
 #include "base/log.h"
 
 namespace maru::engine {
 
-Result<Lending::Lent> Lending::Request(uint64_t bytes, const pool::Pool::ClientCut& client,
-                                       std::span<const std::string> only, uint64_t lease_ns) {
-  pool::Pool::ClientCut cut = client;
-  if (Leased(client)) {
-    if (core_->region_leases.Lapsed(LeaseOf(client))) {
-      ++core_->counters.client_regions_refused;
-      return FailedPrecondition("lease " + client.lease_id +
-                                " has ended: a region needs a new one");
-    }
-    cut.lease_deadline_unix_ns = core_->NowUnix() + lease_ns;
-  }
-  uint64_t largest = 0;
-  Status refused;
-  for (const Effort effort : {Effort::kTake, Effort::kMakeRoom}) {
-    for (const std::unique_ptr<Stock>& stock : core_->stocks) {
-      if (!only.empty() && std::ranges::find(only, stock->pool().name()) == only.end()) continue;
-      largest = std::max(largest, stock->pool().view().bytes());
-      const Result<ClientRegions::Region*> region = Cut(stock.get(), bytes, cut, effort);
-      if (!region.ok()) {
-        if (refused.ok()) refused = region.status();
-        continue;
-      }
-      ++core_->counters.client_regions_cut;
-      if (Leased(cut)) {
-        core_->region_leases.Add(LeaseOf(cut), (*region)->cut.id, core_->now_ns + lease_ns);
-      }
-      return Lent{stock.get(), *region};
-    }
-    if (refused.code() != StatusCode::kResourceExhausted || bytes > largest) break;
-  }
-  ++core_->counters.client_regions_refused;
-  if (refused.ok()) return NotFound("no pool is served from " + only.front());
-  if (refused.code() == StatusCode::kResourceExhausted && bytes > largest) {
-    return InvalidArgument("no pool is as large as " + std::to_string(bytes) + " bytes");
-  }
-  return refused;
+using State = AskedRegion::State;
+
+Status Lending::LapsedStatus(const pool::Pool::ClientCut& client) const {
+  if (!Leased(client) || !core_->region_leases.Lapsed(LeaseOf(client))) return OkStatus();
+  return FailedPrecondition("lease " + client.lease_id + " has ended: a region needs a new one");
 }
 
-Result<ClientRegions::Region*> Lending::Cut(Stock* stock, uint64_t bytes,
-                                            const pool::Pool::ClientCut& cut, Effort effort) {
-  if (effort == Effort::kTake || bytes > stock->pool().view().bytes()) {
-    return stock->CutForClient(bytes, cut);
+Result<uint64_t> Lending::Ask(uint64_t bytes, const pool::Pool::ClientCut& client,
+                              std::span<const std::string> only, uint64_t lease_ns) {
+  AskedRegions& asked = core_->asked_regions;
+  Status status = LapsedStatus(client);
+  if (status.ok() && asked.all.size() >= AskedRegions::kAskedMax) {
+    status = ResourceExhausted(std::to_string(asked.all.size()) + " regions are being cut already");
   }
-  room_->FreeIdle(stock);
-  Result<ClientRegions::Region*> region = stock->CutForClient(bytes, cut);
+  if (!status.ok()) {
+    ++core_->counters.client_regions_refused;
+    return status;
+  }
+  AskedRegion& region = asked.all[asked.next];
+  region.bytes = bytes;
+  region.client = client;
+  region.only.assign(only.begin(), only.end());
+  region.lease_ns = lease_ns;
+  return asked.next++;
+}
+
+std::optional<Result<Lending::Lent>> Lending::GoOn(uint64_t number) {
+  const auto at = core_->asked_regions.all.find(number);
+  MARU_CHECK(at != core_->asked_regions.all.end())
+      << "region " << number << " is asked for by none";
+  AskedRegion& asked = at->second;
+  std::optional<Result<Lent>> lent;
+  if (asked.state == State::kSearching && !FindRoom(&asked)) {
+    lent = Refusal(asked);
+  } else {
+    pool::Pool& pool = core_->stocks[asked.stock]->pool();
+    if (asked.state == State::kUndoing) {
+      if (pool.UndoClientCut(&asked.cutting, kUnitsPerStep)) asked.state = State::kSearching;
+      return std::nullopt;
+    }
+    if (Status status = pool.ContinueClientCut(&asked.cutting, kUnitsPerStep); !status.ok()) {
+      if (asked.refused.ok()) asked.refused = status;
+      asked.state = State::kUndoing;
+      return std::nullopt;
+    }
+    if (!asked.cutting.reserved()) return std::nullopt;
+    lent = Lend(&asked);
+  }
+  ++(lent->ok() ? core_->counters.client_regions_cut : core_->counters.client_regions_refused);
+  core_->asked_regions.all.erase(at);
+  return lent;
+}
+
+void Lending::GiveUp(uint64_t number) {
+  const auto at = core_->asked_regions.all.find(number);
+  MARU_CHECK(at != core_->asked_regions.all.end())
+      << "region " << number << " is asked for by none";
+  const AskedRegion& asked = at->second;
+  if (asked.state != State::kSearching) {
+    core_->stocks[asked.stock]->pool().GiveUpClientCut(asked.cutting);
+  }
+  core_->asked_regions.all.erase(at);
+}
+
+bool Lending::FindRoom(AskedRegion* asked) {
+  while (true) {
+    if (asked->stock == core_->stocks.size()) {
+      const bool full = asked->refused.code() == StatusCode::kResourceExhausted;
+      if (asked->effort == AskedRegion::Effort::kMakeRoom || !full ||
+          asked->bytes > asked->largest_pool) {
+        return false;
+      }
+      asked->effort = AskedRegion::Effort::kMakeRoom;
+      asked->stock = 0;
+      asked->tries = 0;
+      continue;
+    }
+    Stock* const stock = core_->stocks[asked->stock].get();
+    if (!PrepareTry(asked, stock)) {
+      ++asked->stock;
+      asked->tries = 0;
+      continue;
+    }
+    Result<pool::Pool::ClientCutting> begun =
+        stock->pool().BeginClientCut(asked->bytes, asked->client);
+    if (begun.ok()) {
+      asked->cutting = *std::move(begun);
+      asked->state = State::kReserving;
+      return true;
+    }
+    if (asked->refused.ok()) asked->refused = begun.status();
+  }
+}
+
+bool Lending::PrepareTry(AskedRegion* asked, Stock* stock) {
+  const std::vector<std::string>& only = asked->only;
+  if (!only.empty() && std::ranges::find(only, stock->pool().name()) == only.end()) return false;
+  const uint64_t pool_bytes = stock->pool().view().bytes();
+  asked->largest_pool = std::max(asked->largest_pool, pool_bytes);
+  const int before = asked->tries++;
+  const bool makes_room =
+      asked->effort == AskedRegion::Effort::kMakeRoom && asked->bytes <= pool_bytes;
+  if (before == 0) {
+    if (makes_room) room_->FreeIdle(stock);
+    return true;
+  }
+  if (!makes_room || before > kRoomRoundsMax) return false;
   // Once more: the catalogue may have to keep of what was made free.
-  for (int round = 0; !region.ok() && round < kRoomRoundsMax; ++round) {
-    const uint64_t wanted = round == 0 ? bytes : layout::kUnitBytes;
-    if (!room_->Empty(stock, AlignUp(wanted, layout::kUnitBytes))) break;
-    region = stock->CutForClient(bytes, cut);
+  const uint64_t wanted = before == 1 ? asked->bytes : layout::kUnitBytes;
+  return room_->Empty(stock, AlignUp(wanted, layout::kUnitBytes));
+}
+
+Result<Lending::Lent> Lending::Lend(AskedRegion* asked) {
+  Stock* const stock = core_->stocks[asked->stock].get();
+  pool::Pool::ClientCut& client = asked->client;
+  // It may have ended meanwhile.
+  if (Status status = LapsedStatus(client); !status.ok()) {
+    stock->pool().GiveUpClientCut(asked->cutting);
+    return status;
   }
-  return region;
+  const bool leased = Leased(client);
+  if (leased) client.lease_deadline_unix_ns = core_->NowUnix() + asked->lease_ns;
+  MARU_ASSIGN_OR_RETURN(ClientRegions::Region* const region,
+                        stock->EndClientCut(asked->cutting, client));
+  if (leased) {
+    core_->region_leases.Add(LeaseOf(client), region->cut.id, core_->now_ns + asked->lease_ns);
+  }
+  return Lent{stock, region};
+}
+
+Status Lending::Refusal(const AskedRegion& asked) const {
+  if (asked.refused.ok()) return NotFound("no pool is served from " + asked.only.front());
+  if (asked.refused.code() == StatusCode::kResourceExhausted && asked.bytes > asked.largest_pool) {
+    return InvalidArgument("no pool is as large as " + std::to_string(asked.bytes) + " bytes");
+  }
+  return asked.refused;
+}
+
+bool Lending::AskedUnder(const RegionLeases::Key& key) const {
+  return std::ranges::any_of(core_->asked_regions.all, [&key](const auto& entry) {
+    const pool::Pool::ClientCut& client = entry.second.client;
+    return Leased(client) && LeaseOf(client) == key;
+  });
 }
 
 Lending::Lent Lending::Find(uint64_t id) const {
@@ -124,6 +216,7 @@ Lending::LeaseState Lending::Heartbeat(const RegionLeases::Key& key, Beat beat, 
   if (core_->region_leases.Lapsed(key)) return LeaseState::kLapsed;
   const std::set<RegionId>* const held = core_->region_leases.Find(key);
   if (held == nullptr) {
+    if (AskedUnder(key)) return LeaseState::kHeld;
     // Without a region there is nothing to hold. But a lease that this server never lent to may
     // have lapsed under the one before, with regions that are others' by now.
     const bool may_have_lapsed = had_predecessor_ && !core_->region_leases.GivenBack(key);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,8 @@ class Lending {
   static constexpr uint64_t kLeaseNsMax = 86'400'000'000'000;
   // How often one request makes room.
   static constexpr int kRoomRoundsMax = 4;
+  // Memory takes a millisecond or so a unit.
+  static constexpr uint64_t kUnitsPerStep = 8;
 
   Lending(Core* core, ClientRoom* room) : core_(core), room_(room) {}
 
@@ -26,13 +29,20 @@ class Lending {
     Stock* stock = nullptr;  // nullptr: no client-cut region is that
     ClientRegions::Region* region = nullptr;
   };
-  // From the first pool that has the room, of those of that name if any is named; when none has,
-  // from the first that can make it. InvalidArgument: no pool is so large, or the client's names
-  // are no names; ResourceExhausted: no room now; NotFound: no pool has any of those names;
-  // FailedPrecondition: its lease has lapsed. A client with a lease holds it for lease_ns from now
-  // on.
-  Result<Lent> Request(uint64_t bytes, const pool::Pool::ClientCut& client,
+  // A region is asked for, and gets its memory in steps, so that nobody else waits for all of it:
+  // Ask gives it a number, each GoOn does a step, and the last one says what came of it.
+  // FailedPrecondition, by either: its lease has lapsed. ResourceExhausted: too many are asked for.
+  Result<uint64_t> Ask(uint64_t bytes, const pool::Pool::ClientCut& client,
                        std::span<const std::string> only = {}, uint64_t lease_ns = 0);
+  // From the first pool that has the room, of those of that name if any is named; when none has,
+  // from the first that can make it. A pool that is refused memory gives back what it got, and the
+  // search goes on. InvalidArgument: no pool is so large, or the client's names are no names;
+  // ResourceExhausted: no room now; NotFound: no pool has any of those names. A client with a lease
+  // holds it for lease_ns from the last step on.
+  // nullopt: there is more to do. Afterwards the number is nobody's. REQUIRES: it is one's.
+  std::optional<Result<Lent>> GoOn(uint64_t asked);
+  // Who asked is gone: its units are free again. REQUIRES: as for GoOn.
+  void GiveUp(uint64_t asked);
   // `id`: as it came over the wire.
   Lent Find(uint64_t id) const;
   // NotFound: the endpoint's instance owns no such region.
@@ -66,10 +76,16 @@ class Lending {
   // For people; the time itself is in region_leases.
   void StartLease(const Lent& lent, uint64_t lease_ns);
 
-  // In a pool that is full as well, as far as its pages may go (ClientRoom).
-  enum class Effort : uint8_t { kTake, kMakeRoom };
-  Result<ClientRegions::Region*> Cut(Stock* stock, uint64_t bytes, const pool::Pool::ClientCut& cut,
-                                     Effort effort);
+  Status LapsedStatus(const pool::Pool::ClientCut& client) const;
+  // The next place to take it from, units of which are held then. False: there is none.
+  bool FindRoom(AskedRegion* asked);
+  // Whether it is worth a try, or another one, in that pool, which it makes room in.
+  bool PrepareTry(AskedRegion* asked, Stock* stock);
+  Result<Lent> Lend(AskedRegion* asked);
+  // A region is under way that begins that lease.
+  bool AskedUnder(const RegionLeases::Key& key) const;
+  // Why there is none.
+  Status Refusal(const AskedRegion& asked) const;
 
   Core* core_;
   ClientRoom* room_;

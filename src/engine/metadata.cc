@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "base/check.h"
 #include "engine/handles.h"
 #include "engine/record_name.h"
 
@@ -19,14 +20,26 @@ MetadataReply Misfit(MetadataType type) {
                             " looks like this"};
 }
 
+MetadataReply NotLent(const Status& why) {
+  return compat::AllocReply{std::nullopt, "Allocation failed: " + std::string(why.message())};
+}
+
 }  // namespace
 
 MetadataReply Metadata::Answer(const MetadataContext& context, MetadataType type,
                                const compat::MetadataRequest& request) {
-  ++core_->counters.requests;
+  MetadataReply reply;
+  const uint64_t number = Begin(context, type, request, &reply);
+  if (number == 0) return reply;
+  while (true) {
+    std::optional<MetadataReply> done = GoOn(number);
+    if (done.has_value()) return *std::move(done);
+  }
+}
+
+MetadataReply Metadata::InOneStep(const MetadataContext& context, MetadataType type,
+                                  const compat::MetadataRequest& request) {
   const catalogue::Namespace& name_space = context.name_space;
-  if (const auto* alloc = std::get_if<compat::AllocRequest>(&request))
-    return Alloc(context, *alloc);
   if (const auto* back = std::get_if<compat::ReturnAllocRequest>(&request))
     return Return(context, *back);
   if (const auto* list = std::get_if<compat::ListAllocationsRequest>(&request))
@@ -51,20 +64,52 @@ MetadataReply Metadata::Answer(const MetadataContext& context, MetadataType type
 
 // --- Regions.
 
-MetadataReply Metadata::Alloc(const MetadataContext& context, const compat::AllocRequest& request) {
+Result<uint64_t> Metadata::AskRegion(const MetadataContext& context,
+                                     const compat::AllocRequest& request) {
   const uint64_t lease_ns = LeaseNs(context);
-  const Result<Lending::Lent> lent =
-      lending_->Request(request.size_bytes,
-                        {.instance_id = RecordName(request.instance_id),
-                         .lease_id = lease_ns == 0 ? std::string() : RecordName(request.lease_id),
-                         .endpoint = context.endpoint()},
-                        context.pool_paths, lease_ns);
-  if (!lent.ok()) {
-    return compat::AllocReply{std::nullopt,
-                              "Allocation failed: " + std::string(lent.status().message())};
+  return lending_->Ask(request.size_bytes,
+                       {.instance_id = RecordName(request.instance_id),
+                        .lease_id = lease_ns == 0 ? std::string() : RecordName(request.lease_id),
+                        .endpoint = context.endpoint()},
+                       context.pool_paths, lease_ns);
+}
+
+uint64_t Metadata::Begin(const MetadataContext& context, MetadataType type,
+                         const compat::MetadataRequest& request, MetadataReply* reply) {
+  ++core_->counters.requests;
+  const auto* const alloc = std::get_if<compat::AllocRequest>(&request);
+  if (alloc == nullptr) {
+    *reply = InOneStep(context, type, request);
+    return 0;
   }
-  const pool::Pool::ClientRegion& cut = lent->region->cut;
+  const Result<uint64_t> asked = AskRegion(context, *alloc);
+  if (!asked.ok()) {
+    *reply = NotLent(asked.status());
+    return 0;
+  }
+  std::optional<MetadataReply> done = GoOn(*asked);  // a small one is there at once
+  if (!done.has_value()) return *asked;
+  *reply = *std::move(done);
+  return 0;
+}
+
+std::optional<MetadataReply> Metadata::GoOn(uint64_t number) {
+  const std::optional<Result<Lending::Lent>> lent = lending_->GoOn(number);
+  if (!lent.has_value()) return std::nullopt;
+  if (!lent->ok()) return NotLent(lent->status());
+  const pool::Pool::ClientRegion& cut = (*lent)->region->cut;
   return compat::AllocReply{MakeHandle(*core_, cut.id, cut.offset_bytes, cut.length_bytes), ""};
+}
+
+void Metadata::Undelivered(const MetadataReply& reply) {
+  const auto* const alloc = std::get_if<compat::AllocReply>(&reply);
+  if (alloc == nullptr || !alloc->handle.has_value()) return;
+  const Lending::Lent lent = lending_->Find(alloc->handle->region_id);
+  if (lent.region == nullptr || !lent.region->owned()) return;
+  const pool::Pool::ClientCut client = lent.region->cut.client;  // the region may be gone then
+  const Status returned =
+      lending_->Return(alloc->handle->region_id, client.instance_id, client.endpoint);
+  MARU_CHECK(returned.ok()) << returned.message();
 }
 
 MetadataReply Metadata::Return(const MetadataContext& context,

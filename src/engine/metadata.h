@@ -1,7 +1,9 @@
 // The meaning of each request of upstream's metadata protocol (docs/formats/upstream_metadata.md):
-// a request in, its reply out, in one step. No request scans anything that grows with the keys.
+// a request in, its reply out, in one step; only a region that is asked for may take several. No
+// request scans anything that grows with the keys.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -22,14 +24,25 @@ class Metadata {
   Metadata(Core* core, Retirement* retirement, Lending* lending, Extents* extents)
       : core_(core), retirement_(retirement), lending_(lending), extents_(extents) {}
 
-  // A request that does not fit its type, or a type that is none: ErrorReply.
+  // A request that does not fit its type, or a type that is none: ErrorReply. All steps at once.
   wire::compat::MetadataReply Answer(const MetadataContext& context,
                                      wire::compat::MetadataType type,
                                      const wire::compat::MetadataRequest& request);
+  // The same for a request that may take several steps: a region that is asked for. 0: the reply is
+  // there; else a number, for which GoOn does the next step. REQUIRES for both of those: it was
+  // given by Begin, and no reply yet.
+  uint64_t Begin(const MetadataContext& context, wire::compat::MetadataType type,
+                 const wire::compat::MetadataRequest& request, wire::compat::MetadataReply* reply);
+  std::optional<wire::compat::MetadataReply> GoOn(uint64_t number);
+  // The reply reached nobody: a region that it names is nobody's.
+  void Undelivered(const wire::compat::MetadataReply& reply);
 
  private:
-  wire::compat::MetadataReply Alloc(const MetadataContext& context,
-                                    const wire::compat::AllocRequest& request);
+  wire::compat::MetadataReply InOneStep(const MetadataContext& context,
+                                        wire::compat::MetadataType type,
+                                        const wire::compat::MetadataRequest& request);
+  Result<uint64_t> AskRegion(const MetadataContext& context,
+                             const wire::compat::AllocRequest& request);
   wire::compat::MetadataReply Return(const MetadataContext& context,
                                      const wire::compat::ReturnAllocRequest& request);
   wire::compat::MetadataReply List(const MetadataContext& context,

@@ -41,6 +41,17 @@ uint64_t SubjectOf(uint64_t bytes) {
 }  // namespace
 
 RmReply ResourceManager::Answer(ConnectionId connection, const compat::RmRequest& request) {
+  RmReply reply;
+  const uint64_t number = Begin(connection, request, &reply);
+  if (number == 0) return reply;
+  while (true) {
+    std::optional<RmReply> done = GoOn(number);
+    if (done.has_value()) return *std::move(done);
+  }
+}
+
+uint64_t ResourceManager::Begin(ConnectionId connection, const compat::RmRequest& request,
+                                RmReply* reply) {
   MARU_CHECK_NE(connection, 0u);
   ++core_->counters.requests;
   compat::RmRequest named = request;
@@ -50,23 +61,26 @@ RmReply ResourceManager::Answer(ConnectionId connection, const compat::RmRequest
         if constexpr (requires { each.client_id; }) each.client_id = client_id;
       },
       named);
-  return AnswerNamed(connection, named);
+  return BeginNamed(connection, named, reply);
 }
 
-RmReply ResourceManager::AnswerNamed(ConnectionId connection, const compat::RmRequest& request) {
+uint64_t ResourceManager::BeginNamed(ConnectionId connection, const compat::RmRequest& request,
+                                     RmReply* reply) {
   const std::string_view client_id = compat::ClientIdOf(request);
   if (std::string wrong = Bind(connection, client_id); !wrong.empty()) {
-    return Refused(RmStatus::kInvalid, std::move(wrong));
+    *reply = Refused(RmStatus::kInvalid, std::move(wrong));
+  } else if (const auto* alloc = std::get_if<compat::RmAllocRequest>(&request)) {
+    return Alloc(connection, *alloc, reply);
+  } else if (const auto* free = std::get_if<compat::RmFreeRequest>(&request)) {
+    *reply = Free(connection, *free);
+  } else if (const auto* access = std::get_if<compat::RmAccessRequest>(&request)) {
+    *reply = Access(*access);
+  } else if (std::holds_alternative<compat::RmStatsRequest>(request)) {
+    *reply = Stats();
+  } else {
+    *reply = Refused(RmStatus::kInvalid, "an empty request");
   }
-  if (const auto* alloc = std::get_if<compat::RmAllocRequest>(&request)) {
-    return Alloc(connection, *alloc);
-  }
-  if (const auto* free = std::get_if<compat::RmFreeRequest>(&request)) {
-    return Free(connection, *free);
-  }
-  if (const auto* access = std::get_if<compat::RmAccessRequest>(&request)) return Access(*access);
-  if (std::holds_alternative<compat::RmStatsRequest>(request)) return Stats();
-  return Refused(RmStatus::kInvalid, "an empty request");
+  return 0;
 }
 
 std::string ResourceManager::Bind(ConnectionId connection, std::string_view client_id) {
@@ -106,6 +120,11 @@ void ResourceManager::Disconnected(ConnectionId connection) {
   RmClients& rm = core_->rm_clients;
   const auto bound = rm.bound.find(connection);
   if (bound == rm.bound.end()) return;
+  std::erase_if(rm.under_way, [&](const auto& entry) {
+    if (entry.second.connection != connection) return false;
+    lending_->GiveUp(entry.first);
+    return true;
+  });
   const auto client = rm.clients.find(bound->second);
   rm.bound.erase(bound);
   for (Answered& answered : client->second.answered) {
@@ -184,11 +203,14 @@ void ResourceManager::ForgetAlloc(RmClients::Client* client, RegionId region) {
   });
 }
 
-RmReply ResourceManager::Alloc(ConnectionId connection, const compat::RmAllocRequest& request) {
+uint64_t ResourceManager::Alloc(ConnectionId connection, const compat::RmAllocRequest& request,
+                                RmReply* reply) {
   if (request.client_id.empty()) {
-    return Refused(RmStatus::kInvalid, "an allocation needs its client's id");
+    *reply = Refused(RmStatus::kInvalid, "an allocation needs its client's id");
+    return 0;
   }
-  RmClients::Client& client = core_->rm_clients.clients.find(request.client_id)->second;
+  RmClients& rm = core_->rm_clients;
+  const RmClients::Client& client = rm.clients.find(request.client_id)->second;
   const uint64_t subject = SubjectOf(request.size_bytes);
   const Answered* const before =
       Repeated(client, RmClients::Kind::kAlloc, request.request_id, subject, connection);
@@ -196,34 +218,56 @@ RmReply ResourceManager::Alloc(ConnectionId connection, const compat::RmAllocReq
     compat::RmAllocReply again = std::get<compat::RmAllocReply>(before->reply);
     // Of the request itself: a region's record knows only what it was rounded up to.
     again.requested_bytes = request.size_bytes;
-    return again;
+    *reply = again;
+    return 0;
   }
-  RmReply reply = AllocNew(&client, request);
-  // A refusal changed nothing: the next try may be served.
-  if (std::get<compat::RmAllocReply>(reply).status != RmStatus::kOk) return reply;
-  return Remember(&client,
-                  {RmClients::Kind::kAlloc, request.request_id, subject, connection, reply});
-}
-
-RmReply ResourceManager::AllocNew(RmClients::Client* client,
-                                  const compat::RmAllocRequest& request) {
+  for (const auto& [number, other] : rm.under_way) {
+    if (other.connection == connection && other.request_id == request.request_id &&
+        SubjectOf(other.requested_bytes) == subject) {
+      return number;
+    }
+  }
   std::vector<std::string> only;
   if (!request.path.empty()) only.emplace_back(request.path);
-  const Result<Lending::Lent> lent =
-      lending_->Request(request.size_bytes, Cut(request.client_id, request.request_id), only);
-  if (lent.ok()) {
-    client->regions.insert(lent->region->cut.id);
-    return Handed(*lent, request.size_bytes);
+  const Result<uint64_t> asked =
+      lending_->Ask(request.size_bytes, Cut(request.client_id, request.request_id), only);
+  if (!asked.ok()) {
+    *reply = NotLent(request.client_id, asked.status());
+    return 0;
   }
-  if (lent.status().code() == StatusCode::kNotFound) {
+  rm.under_way[*asked] = {connection, std::string(request.client_id), request.request_id,
+                          request.size_bytes};
+  std::optional<RmReply> done = GoOn(*asked);  // a small one is there at once
+  if (!done.has_value()) return *asked;
+  *reply = *std::move(done);
+  return 0;
+}
+
+std::optional<RmReply> ResourceManager::GoOn(uint64_t number) {
+  const std::optional<Result<Lending::Lent>> lent = lending_->GoOn(number);
+  if (!lent.has_value()) return std::nullopt;
+  RmClients& rm = core_->rm_clients;
+  const auto node = rm.under_way.extract(number);
+  const RmClients::UnderWay& asked = node.mapped();
+  // A refusal changed nothing: the next try may be served.
+  if (!lent->ok()) return NotLent(asked.client_id, lent->status());
+  RmClients::Client& client = rm.clients.find(asked.client_id)->second;
+  client.regions.insert((*lent)->region->cut.id);
+  return Remember(&client,
+                  {RmClients::Kind::kAlloc, asked.request_id, SubjectOf(asked.requested_bytes),
+                   asked.connection, Handed(**lent, asked.requested_bytes)});
+}
+
+RmReply ResourceManager::NotLent(std::string_view client_id, const Status& why) {
+  if (why.code() == StatusCode::kNotFound) {
     return compat::RmAllocReply{.status = RmStatus::kNoEntry};
   }
-  const bool full = lent.status().code() == StatusCode::kResourceExhausted;
+  const bool full = why.code() == StatusCode::kResourceExhausted;
   // A client that is refused asks again and again: one line tells.
   if (core_->now_ns >= next_refusal_log_ns_) {
     next_refusal_log_ns_ = core_->now_ns + kRefusalLogPauseNs;
-    LogWarning("client " + std::string(request.client_id) +
-               " gets no region: " + std::string(lent.status().message()));
+    LogWarning("client " + std::string(client_id) +
+               " gets no region: " + std::string(why.message()));
   }
   return compat::RmAllocReply{.status = full ? RmStatus::kNoMemory : RmStatus::kInvalid};
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "engine/core.h"
@@ -21,8 +22,15 @@ class ResourceManager {
 
   ResourceManager(Core* core, Lending* lending) : core_(core), lending_(lending) {}
 
-  // A connection is bound to the first client id that it tells. REQUIRES: connection is not 0.
+  // A connection is bound to the first client id that it tells. All steps at once.
+  // REQUIRES: connection is not 0.
   wire::compat::RmReply Answer(ConnectionId connection, const wire::compat::RmRequest& request);
+  // In steps: 0, and the reply is there, or a number for GoOn, which does the next one. It is over
+  // with its reply, or when its connection is. The same request, asked again on that connection,
+  // has the same number.
+  uint64_t Begin(ConnectionId connection, const wire::compat::RmRequest& request,
+                 wire::compat::RmReply* reply);
+  std::optional<wire::compat::RmReply> GoOn(uint64_t number);
   void Disconnected(ConnectionId connection);
   // Regions of clients that were gone for options.rm_gone_ns have no owner any more. Returns when
   // the next client's time is over, 0: none is gone.
@@ -35,8 +43,8 @@ class ResourceManager {
  private:
   using Answered = RmClients::Answered;
 
-  wire::compat::RmReply AnswerNamed(ConnectionId connection,
-                                    const wire::compat::RmRequest& request);
+  uint64_t BeginNamed(ConnectionId connection, const wire::compat::RmRequest& request,
+                      wire::compat::RmReply* reply);
   // Error text; empty: bound.
   std::string Bind(ConnectionId connection, std::string_view client_id);
   // Of the clients without connection and region. False: there is none.
@@ -46,9 +54,9 @@ class ResourceManager {
   static wire::compat::RmReply Remember(RmClients::Client* client, Answered answered);
   // The region was freed: a process that comes with the same ids is a new one and gets a new one.
   static void ForgetAlloc(RmClients::Client* client, RegionId region);
-  wire::compat::RmReply Alloc(ConnectionId connection, const wire::compat::RmAllocRequest& request);
-  wire::compat::RmReply AllocNew(RmClients::Client* client,
-                                 const wire::compat::RmAllocRequest& request);
+  uint64_t Alloc(ConnectionId connection, const wire::compat::RmAllocRequest& request,
+                 wire::compat::RmReply* reply);
+  wire::compat::RmReply NotLent(std::string_view client_id, const Status& why);
   wire::compat::RmReply Free(ConnectionId connection, const wire::compat::RmFreeRequest& request);
   wire::compat::RmReply FreeNew(RmClients::Client* client,
                                 const wire::compat::RmFreeRequest& request);

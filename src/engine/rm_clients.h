@@ -35,7 +35,16 @@ struct RmClients {
     std::set<RegionId> regions;     // that it owns
   };
 
+  // A region that is asked for, and not there yet. It goes with its connection, of which the client
+  // is alive as long.
+  struct UnderWay {
+    ConnectionId connection = 0;
+    std::string client_id;
+    uint64_t request_id = 0, requested_bytes = 0;
+  };
+
   std::map<std::string, Client, std::less<>> clients;
+  std::map<uint64_t, UnderWay> under_way;  // by the number of what is asked for (Lending)
   std::unordered_map<ConnectionId, std::string> bound;  // to a client's id
 };
 

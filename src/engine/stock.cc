@@ -94,6 +94,14 @@ Result<ClientRegions::Region*> Stock::CutForClient(uint64_t bytes,
   return client_regions_.BySlot(region.slot);
 }
 
+Result<ClientRegions::Region*> Stock::EndClientCut(const pool::Pool::ClientCutting& cutting,
+                                                   const pool::Pool::ClientCut& client) {
+  MARU_ASSIGN_OR_RETURN(const pool::Pool::ClientRegion region,
+                        pool_->EndClientCut(cutting, client));
+  AdoptClientRegion(region);
+  return client_regions_.BySlot(region.slot);
+}
+
 Result<RecordNumber> Stock::RegisterExtent(const ClientRegions::Region& region,
                                            const catalogue::KeyRef& key,
                                            const catalogue::Writer::ExtentBirth& birth) {

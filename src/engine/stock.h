@@ -117,6 +117,9 @@ class Stock {
 
   // A region that a client cuts by itself; see Pool::CutForClient.
   Result<ClientRegions::Region*> CutForClient(uint64_t bytes, const pool::Pool::ClientCut& client);
+  // The end of one that was cut in steps; see Pool::EndClientCut.
+  Result<ClientRegions::Region*> EndClientCut(const pool::Pool::ClientCutting& cutting,
+                                              const pool::Pool::ClientCut& client);
   // REQUIRES: the extent lies in the region and overlaps none that is LIVE; the key is nowhere.
   Result<RecordNumber> RegisterExtent(const ClientRegions::Region& region,
                                       const catalogue::KeyRef& key,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <random>
 #include <set>
@@ -22,6 +23,7 @@
 #include "layout/frame.h"
 #include "pool/memory_backing.h"
 #include "pool/pool.h"
+#include "pool/scarce_backing.h"
 #include "wire/messages.h"
 
 namespace maru::engine {
@@ -48,6 +50,7 @@ class TestEngine {
     uint64_t flags = 0;
     EngineOptions engine = {};
     uint32_t index_entries_log2_min = layout::kIndexEntriesLog2Unit;
+    bool scarce = false;  // its pools are on a machine that can be short of memory
   };
 
   TestEngine() : TestEngine(Options()) {}
@@ -67,8 +70,13 @@ class TestEngine {
     ++epoch_;
     std::vector<pool::Pool*> pools;
     for (const size_t i : served_) {
-      auto backing =
-          std::make_unique<pool::MemoryBacking>(memories_[i], "pool" + std::to_string(i));
+      const std::string name = "pool" + std::to_string(i);
+      std::unique_ptr<pool::Backing> backing;
+      if (options_.scarce) {
+        backing = std::make_unique<pool::ScarceBacking>(memories_[i], &scarcities_[i], name);
+      } else {
+        backing = std::make_unique<pool::MemoryBacking>(memories_[i], name);
+      }
       auto opened = pool::Pool::Open(std::move(backing),
                                      {.boot_id = {boot_, 2},
                                       .epoch = epoch_,
@@ -110,6 +118,7 @@ class TestEngine {
   catalogue::PoolView view(size_t i = 0) const {
     return catalogue::PoolView(base(i), memories_[served_[i]]->bytes());
   }
+  pool::Scarcity& scarcity(size_t i = 0) { return scarcities_[served_[i]]; }
   std::byte* base(size_t i = 0) const { return memories_[served_[i]]->base(); }
   size_t pools() const { return served_.size(); }
 
@@ -166,7 +175,8 @@ class TestEngine {
  private:
   Options options_;
   std::vector<std::shared_ptr<pool::PlainMemory>> memories_;
-  std::vector<size_t> served_;  // indices into memories_
+  std::map<size_t, pool::Scarcity> scarcities_;  // by index into memories_
+  std::vector<size_t> served_;                   // indices into memories_
   std::vector<std::unique_ptr<pool::Pool>> pools_;
   TestLocks locks_;
   std::unique_ptr<Engine> engine_;

@@ -45,6 +45,12 @@ class UpstreamClient {
     return Ask<compat::AllocReply>(MetadataType::kRequestAlloc,
                                    compat::AllocRequest{instance_id_, bytes, lease_id_});
   }
+  // In steps. 0: the reply is there.
+  uint64_t BeginAlloc(uint64_t bytes, compat::MetadataReply* reply) {
+    return (*host_)->BeginMetadata(context_, MetadataType::kRequestAlloc,
+                                   compat::AllocRequest{instance_id_, bytes, lease_id_},
+                                   host_->now_ns(), reply);
+  }
   // Its region's id.
   uint64_t Alloc(uint64_t bytes = 4 * kMiB) {
     const compat::AllocReply reply = TryAlloc(bytes);
@@ -111,6 +117,10 @@ class RmTestClient {
   }
   compat::RmAllocReply Alloc(uint64_t bytes, uint64_t request_id, std::string_view path = "") {
     return Ask<compat::RmAllocReply>(compat::RmAllocRequest{bytes, path, client_id_, request_id});
+  }
+  uint64_t BeginAlloc(uint64_t bytes, uint64_t request_id, compat::RmReply* reply) {
+    return (*host_)->BeginRm(connection_, compat::RmAllocRequest{bytes, "", client_id_, request_id},
+                             host_->now_ns(), reply);
   }
   compat::RmStatus Free(const compat::Handle& handle, uint64_t request_id) {
     return Ask<compat::RmFreeReply>(compat::RmFreeRequest{handle, client_id_, request_id}).status;

@@ -151,16 +151,15 @@ Region Carver::EndCarve(RegionKind kind, const UnitRun& run) {
 }
 
 Result<Carver::Hold> Carver::HoldUnits(uint64_t units) {
-  MARU_RETURN_IF_ERROR(EnsureSlots(kSlotsKept));
-  MARU_ASSIGN_OR_RETURN(const UnitRun run,
-                        TakeReserved(units, UnitMap::Place::kBestFit, os::PageHint::kDefault));
-  Result<RegionId> id = table_.NextId();
-  if (!id.ok()) {
-    units_.Release(run);
-    return std::move(id).status();
+  MARU_ASSIGN_OR_RETURN(Hold hold, HoldBareUnits(units));
+  Status status;
+  for (uint64_t i = 0; status.ok() && i < units; ++i) {
+    status = ReserveUnit(hold.units.first + i).status();
   }
-  ++slots_held_;
-  return Hold{run, *id};
+  if (status.ok()) status = NameHold(&hold);
+  if (status.ok()) return hold;
+  GiveUp(hold);
+  return status;
 }
 
 Result<Carver::Hold> Carver::HoldBareUnits(uint64_t units) {
@@ -175,11 +174,13 @@ Status Carver::NameHold(Hold* hold) {
   return OkStatus();
 }
 
-Status Carver::ReserveUnit(uint64_t unit) {
-  MARU_RETURN_IF_ERROR(backing_->Reserve(unit * kUnit, kUnit, os::PageHint::kDefault));
+Result<bool> Carver::ReserveUnit(uint64_t unit) {
+  MARU_ASSIGN_OR_RETURN(const bool is_new, backing_->ReserveNew(unit * kUnit, kUnit));
   MARU_PUBLICATION_POINT("carve:reserved");
-  return OkStatus();
+  return is_new;
 }
+
+Status Carver::DiscardUnit(uint64_t unit) { return backing_->Discard(unit * kUnit, kUnit); }
 
 RegionSlot Carver::Publish(const Hold& hold, Region region) {
   MARU_CHECK_GT(slots_held_, 0u);

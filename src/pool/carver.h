@@ -43,18 +43,20 @@ class Carver {
   Status ContinueCarve(const UnitRun& run, uint64_t ready_units);
   Region EndCarve(layout::RegionKind kind, const UnitRun& run);
 
-  // Pages and client-cut regions, in two steps. Hold: units with memory behind them, an id and a
-  // slot that is free; the table does not have them yet. Then either Publish, which cannot fail, or
-  // GiveUp.
+  // Pages and client-cut regions. Hold: units and a slot that is free; the table does not have
+  // them yet. Then either Publish, which cannot fail, or GiveUp.
   struct Hold {
     UnitRun units;
     RegionId id{0};
   };
-  Result<Hold> HoldUnits(uint64_t units);
-  // The same without memory, which ReserveUnit brings in, a unit at a time, and without an id,
-  // which NameHold gives once there is some: ids are not drawn for what the machine refuses.
+  // ReserveUnit brings the memory in, a unit at a time, and NameHold gives the id once there is
+  // some: ids are not drawn for what the machine refuses. True: the pool did not have that memory
+  // before, and DiscardUnit gives it back to the machine.
   Result<Hold> HoldBareUnits(uint64_t units);
-  Status ReserveUnit(uint64_t unit);
+  Result<bool> ReserveUnit(uint64_t unit);
+  Status DiscardUnit(uint64_t unit);
+  // All of that at once, for tests.
+  Result<Hold> HoldUnits(uint64_t units);
   Status NameHold(Hold* hold);
   // `region`: kind and pages, or owner; the hold gives units and id.
   RegionSlot Publish(const Hold& hold, Region region);

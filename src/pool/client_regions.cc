@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/log.h"
 #include "base/sequence_point.h"
 #include "layout/text.h"
 #include "pool/pool_impl.h"
@@ -40,7 +41,7 @@ Status CheckText(std::string_view name, const std::string& text) {
 
 }  // namespace
 
-Result<Pool::ClientRegion> Pool::CutForClient(uint64_t bytes, const ClientCut& client) {
+Result<Pool::ClientCutting> Pool::BeginClientCut(uint64_t bytes, const ClientCut& client) {
   if (bytes == 0) return InvalidArgument("a region of 0 bytes");
   MARU_RETURN_IF_ERROR(CheckText("an instance id", client.instance_id));
   MARU_RETURN_IF_ERROR(CheckText("a lease id", client.lease_id));
@@ -54,11 +55,35 @@ Result<Pool::ClientRegion> Pool::CutForClient(uint64_t bytes, const ClientCut& c
                                     room.largest_run * kUnit, " in one piece, of which ",
                                     kept * kUnit, " are kept for the catalogue"));
   }
-  MARU_ASSIGN_OR_RETURN(const uint64_t owner, NextClientId());
-  MARU_ASSIGN_OR_RETURN(const Carver::Hold hold, impl_->carver->HoldUnits(units));
+  MARU_ASSIGN_OR_RETURN(const Carver::Hold hold, impl_->carver->HoldBareUnits(units));
+  impl_->client_units_begun += units;
+  return ClientCutting{.first_unit = hold.units.first, .units = units};
+}
+
+Status Pool::ContinueClientCut(ClientCutting* cutting, uint64_t units_max) {
+  for (uint64_t i = 0; i < units_max && !cutting->reserved(); ++i) {
+    const uint64_t unit = cutting->first_unit + cutting->units_ready;
+    MARU_ASSIGN_OR_RETURN(const bool is_new, impl_->carver->ReserveUnit(unit));
+    if (is_new) cutting->new_units.push_back(unit);
+    ++cutting->units_ready;
+  }
+  return OkStatus();
+}
+
+Result<Pool::ClientRegion> Pool::EndClientCut(const ClientCutting& cutting,
+                                              const ClientCut& client) {
+  MARU_CHECK(cutting.reserved());
+  Carver::Hold hold{{cutting.first_unit, cutting.units}, RegionId(0)};
+  const Result<uint64_t> owner = NextClientId();
+  Status named = owner.status();
+  if (named.ok()) named = impl_->carver->NameHold(&hold);
+  if (!named.ok()) {
+    GiveUpClientCut(cutting);
+    return named;
+  }
   Region region;
   region.kind = RegionKind::kClientCut;
-  region.owner = ClientId(static_cast<uint32_t>(owner));
+  region.owner = ClientId(static_cast<uint32_t>(*owner));
   region.lease_deadline_unix_ns = client.lease_deadline_unix_ns;
   region.instance_id = client.instance_id;
   region.lease_id = client.lease_id;
@@ -66,8 +91,35 @@ Result<Pool::ClientRegion> Pool::CutForClient(uint64_t bytes, const ClientCut& c
   region.request_id = client.request_id;
   region.endpoint = client.endpoint;
   const RegionSlot slot = impl_->carver->Publish(hold, region);
+  impl_->client_units_begun -= cutting.units;
   MARU_PUBLICATION_POINT("pool:client-cut");
   return ClientRegionOf(*impl_->carver->table().Find(slot));
+}
+
+void Pool::GiveUpClientCut(const ClientCutting& cutting) {
+  impl_->client_units_begun -= cutting.units;
+  impl_->carver->GiveUp({{cutting.first_unit, cutting.units}, RegionId(0)});
+}
+
+bool Pool::UndoClientCut(ClientCutting* cutting, uint64_t units_max) {
+  for (uint64_t i = 0; i < units_max && !cutting->new_units.empty(); ++i) {
+    // What cannot go back to the machine is the pool's, as if it had been there before.
+    const Status status = impl_->carver->DiscardUnit(cutting->new_units.back());
+    if (!status.ok()) LogWarning(status.message());
+    cutting->new_units.pop_back();
+  }
+  if (!cutting->new_units.empty()) return false;
+  GiveUpClientCut(*cutting);
+  return true;
+}
+
+Result<Pool::ClientRegion> Pool::CutForClient(uint64_t bytes, const ClientCut& client) {
+  MARU_ASSIGN_OR_RETURN(ClientCutting cutting, BeginClientCut(bytes, client));
+  if (Status status = ContinueClientCut(&cutting, cutting.units); !status.ok()) {
+    UndoClientCut(&cutting, cutting.units);
+    return status;
+  }
+  return EndClientCut(cutting, client);
 }
 
 std::vector<Pool::FreeRun> Pool::FreeRuns() const {

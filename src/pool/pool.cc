@@ -79,7 +79,8 @@ PoolRoom Pool::Impl::Room() const {
   room.lease_bytes = table.BytesOf(RegionKind::kLeases);
   room.record_chunks = table.BytesOf(RegionKind::kRecords) / kUnit;
   room.pages_to_come = pages_to_come;
-  room.extents = table.BytesOf(RegionKind::kClientCut) / kExtentBytesPlanned;
+  room.extents =
+      (table.BytesOf(RegionKind::kClientCut) + client_units_begun * kUnit) / kExtentBytesPlanned;
   for (const auto& [slot, region] : table.regions()) {
     if (region.kind != RegionKind::kPages) continue;
     room.runs.push_back({region.first_record.value(), region.page_count});
@@ -154,7 +155,8 @@ Pool::Usage Pool::usage() const {
   usage.head_bytes = layout::kHeadBytes;
   usage.free_bytes = impl_->carver->units().free_units() * kUnit;
   usage.pages_bytes = table.BytesOf(RegionKind::kPages) + impl_->units_begun * kUnit;
-  usage.client_cut_bytes = table.BytesOf(RegionKind::kClientCut);
+  usage.client_cut_bytes =
+      table.BytesOf(RegionKind::kClientCut) + impl_->client_units_begun * kUnit;
   usage.records_bytes = table.BytesOf(RegionKind::kRecords);
   usage.text_bytes = table.BytesOf(RegionKind::kText);
   usage.index_bytes = table.BytesOf(RegionKind::kIndex);

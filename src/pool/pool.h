@@ -112,7 +112,27 @@ class Pool final : public catalogue::SpaceSource {
   // `bytes` rounded up to units, in one piece and reserved; an owner's id that no region and no
   // client ever had. ResourceExhausted when the pool has no such room beside what the catalogue
   // must keep for keys of kExtentBytesPlanned each; InvalidArgument: 0 bytes, or a text too long.
+  // It gets its memory in steps, so that no step of a server is a long one. Until it is whole this
+  // process alone knows of it: after a crash its units are free.
   static constexpr uint64_t kExtentBytesPlanned = 256ull * 1024;
+  struct ClientCutting {
+    uint64_t first_unit = 0, units = 0, units_ready = 0;
+    std::vector<uint64_t> new_units;  // that the pool had no memory for before
+
+    bool reserved() const { return units_ready == units; }
+  };
+  Result<ClientCutting> BeginClientCut(uint64_t bytes, const ClientCut& client);
+  // Brings in so many units at most. On an error it cannot be gone on with: what it brought in goes
+  // back with UndoClientCut.
+  Status ContinueClientCut(ClientCutting* cutting, uint64_t units_max);
+  // Over, with a region that is published. REQUIRES: reserved. On an error its units are free.
+  Result<ClientRegion> EndClientCut(const ClientCutting& cutting, const ClientCut& client);
+  // Over without one: its units are free, with what memory they have.
+  void GiveUpClientCut(const ClientCutting& cutting);
+  // The same for a machine that is short of memory, which gets back what was new to the pool, so
+  // many units at most. True: over.
+  bool UndoClientCut(ClientCutting* cutting, uint64_t units_max);
+  // All at once, for tests.
   Result<ClientRegion> CutForClient(uint64_t bytes, const ClientCut& client);
   // What nothing lies in, in the order of its place.
   struct FreeRun {

@@ -77,9 +77,9 @@ Result<uint32_t> Pool::ContinueCut(Cutting* cutting) {
   MARU_CHECK(!cutting->over());
   if (cutting->units_ready < cutting->units) {
     const uint64_t unit = cutting->first_unit + cutting->units_ready;
-    if (Status status = impl_->carver->ReserveUnit(unit); !status.ok()) {
+    if (Result<bool> reserved = impl_->carver->ReserveUnit(unit); !reserved.ok()) {
       EndCut(cutting);
-      return status;
+      return std::move(reserved).status();
     }
     ++cutting->units_ready;
   }

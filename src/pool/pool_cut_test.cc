@@ -6,6 +6,8 @@
 #include "base/sequence_point.h"
 #include "pool/check.h"
 #include "pool/pool_fixture.h"
+#include "pool/room_plan.h"
+#include "pool/scarce_backing.h"
 
 namespace maru::pool {
 namespace {
@@ -14,26 +16,6 @@ using layout::PageState;
 using testing::HasSubstr;
 
 struct Crash {};
-
-// Plain memory of which so many units can be had.
-class ScarceBacking final : public Backing {
- public:
-  ScarceBacking(std::shared_ptr<PlainMemory> memory, uint64_t* units_left)
-      : memory_(std::move(memory)), units_left_(units_left) {}
-  std::byte* base() override { return memory_->base(); }
-  uint64_t bytes() const override { return memory_->bytes(); }
-  Status Reserve(uint64_t, uint64_t length_bytes, os::PageHint) override {
-    const uint64_t units = length_bytes / layout::kUnitBytes;
-    if (units > *units_left_) return ResourceExhausted("no memory left");
-    *units_left_ -= units;
-    return OkStatus();
-  }
-  std::string name() const override { return "scarce"; }
-
- private:
-  std::shared_ptr<PlainMemory> memory_;
-  uint64_t* const units_left_;
-};
 
 class PoolCutTest : public PoolFixture {
  protected:
@@ -134,10 +116,10 @@ TEST_F(PoolCutTest, ARegionEndsWhereItsNumbersAreAnothers) {
 TEST_F(PoolCutTest, ARegionEndsWhereMemoryDoesAndBurnsNoId) {
   Make(64);
   pool_.reset();
-  uint64_t units_left = 4;
+  Scarcity scarcity{.units_left = 4};
   ++options_.epoch;
-  pool_ = Pool::Open(std::make_unique<ScarceBacking>(memory_, &units_left), options_).value();
-  units_left = 3;  // one is for records
+  pool_ = Pool::Open(std::make_unique<ScarceBacking>(memory_, &scarcity), options_).value();
+  scarcity.units_left = 3;  // one is for records
   const Pool::PageRegion region = pool_->CutPages(kPageMiB, 8 * kUnit).value();
   EXPECT_EQ(region.page_count, 4u);
   EXPECT_EQ(region.length_bytes, 2 * kUnit);
@@ -151,29 +133,34 @@ TEST_F(PoolCutTest, ARegionEndsWhereMemoryDoesAndBurnsNoId) {
   }
   EXPECT_EQ(root().next_region_ordinal, ordinal);
   EXPECT_EQ(free_units(), before);
-  units_left = 8;
+  scarcity.units_left = 8;
   EXPECT_EQ(pool_->CutPages(kPageMiB, 8 * kUnit)->page_count, 16u);
   CheckWhole();
 }
 
 TEST_F(PoolCutTest, RoomIsKeptForPagesThatAreToCome) {
-  // Two sizes at once: whatever the order, all pages get keys.
+  // Two sizes at once, one of which has no page yet: all of its pages come, and all get keys as
+  // long as room is kept for.
   Make(64);
-  Pool::Cutting small = Begin(512, 8 * kUnit);
-  Continue(&small);
+  Pool::Cutting small = Begin(512, 16 * kUnit);
+  const uint32_t planned = small.pages_planned;
+  ASSERT_EQ(planned, 16 * kUnit / 512);
   std::vector<Pool::PageRegion> regions;
   while (true) {
-    const auto cut = pool_->CutPages(4096, 4 * kUnit);
+    const auto cut = pool_->CutPages(kPageMiB, 4 * kUnit);
     if (!cut.ok()) break;
     regions.push_back(*cut);
   }
+  EXPECT_FALSE(regions.empty());
   while (!small.over()) Continue(&small);
-  EXPECT_GE(small.region.page_count, layout::kRecordsPerChunk - 1);
+  EXPECT_EQ(small.region.page_count, planned);
   regions.push_back(small.region);
   uint64_t key = 0;
   for (const Pool::PageRegion& region : regions) {
     for (uint32_t i = 0; i < region.page_count; ++i) {
-      ASSERT_TRUE(StoreAt(region, i, std::string(80, 'k') + std::to_string(key++)).ok()) << key;
+      const std::string number = std::to_string(key++);
+      const std::string text = std::string(kTextBytesKept - number.size(), 'k') + number;
+      ASSERT_TRUE(StoreAt(region, i, text).ok()) << key;
     }
   }
 }

@@ -11,6 +11,7 @@
 #include "base/sequence_point.h"
 #include "base/units.h"
 #include "layout/text.h"
+#include "os/file_room.h"
 #include "os/ofd_lock.h"
 #include "os/process.h"
 #include "pool/carver.h"
@@ -141,6 +142,17 @@ Status FileBacking::Reserve(uint64_t offset_bytes, uint64_t length_bytes, os::Pa
       Concat("pool ", path_, ": ", FormatSize(length_bytes), " wanted, ",
              free_bytes.ok() ? FormatSize(*free_bytes) : "an unknown number of bytes",
              " free there (", status.message(), ")"));
+}
+
+Result<bool> FileBacking::ReserveNew(uint64_t offset_bytes, uint64_t length_bytes) {
+  MARU_ASSIGN_OR_RETURN(const uint64_t before, os::BackedBytes(file_));
+  MARU_RETURN_IF_ERROR(Reserve(offset_bytes, length_bytes, os::PageHint::kDefault));
+  MARU_ASSIGN_OR_RETURN(const uint64_t after, os::BackedBytes(file_));
+  return after > before;
+}
+
+Status FileBacking::Discard(uint64_t offset_bytes, uint64_t length_bytes) {
+  return os::Discard(file_, offset_bytes, length_bytes);
 }
 
 Result<layout::Superblock> Renumber(const std::string& path,

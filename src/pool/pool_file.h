@@ -40,6 +40,8 @@ class FileBacking final : public Backing {
   std::byte* base() override { return mapping_.data(); }
   uint64_t bytes() const override { return mapping_.size(); }
   Status Reserve(uint64_t offset_bytes, uint64_t length_bytes, os::PageHint pages) override;
+  Result<bool> ReserveNew(uint64_t offset_bytes, uint64_t length_bytes) override;
+  Status Discard(uint64_t offset_bytes, uint64_t length_bytes) override;
   Status Flush() override { return mapping_.Sync(); }
   std::string name() const override { return path_; }
 

@@ -25,6 +25,7 @@
 #include "os/temp_folder.h"
 #include "pool/carver.h"
 #include "pool/new_pool.h"
+#include "pool/pool.h"
 
 namespace maru::pool {
 namespace {
@@ -434,20 +435,28 @@ TEST_F(RenumberTest, ACrashInTheMiddleIsMendedByTheNextOpen) {
   }
 }
 
-// On a file system of its own, so that it can be full. Runs in a child with its own mounts.
-int ReserveOnAFullFileSystem(const std::string& folder) {
-  constexpr int kNoMounts = 77, kWrong = 1;
+constexpr int kNoMounts = 77, kWrong = 1;
+
+// On a file system of its own, so that it can be full: somebody else takes all but 8 MiB of the
+// room that the pool was to have. For a child with its own mounts; 0, or its exit code.
+int FillFileSystem(const std::string& folder, std::unique_ptr<FileBacking>* backing) {
   if (unshare(CLONE_NEWNS) != 0 || mount("", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
       mount("maru", folder.c_str(), "tmpfs", 0, "size=34m") != 0) {
     return kNoMounts;
   }
   const std::string path = folder + "/pool";
   if (!InitPool(path, kBytes, {}).ok()) return kWrong;
-  const auto backing = FileBacking::OpenForServing(path);
-  if (!backing.ok()) return kWrong + 1;
-  // Somebody else takes the room that the pool was to have.
+  auto opened = FileBacking::OpenForServing(path);
+  if (!opened.ok()) return kWrong + 1;
+  *backing = *std::move(opened);
   const int fd = open((folder + "/other").c_str(), O_RDWR | O_CREAT, 0600);
-  if (fallocate(fd, 0, 0, 24 << 20) != 0) return kWrong + 2;
+  return fallocate(fd, 0, 0, 24 << 20) == 0 ? 0 : kWrong + 2;
+}
+
+int ReserveOnAFullFileSystem(const std::string& folder) {
+  std::unique_ptr<FileBacking> full;
+  if (const int wrong = FillFileSystem(folder, &full); wrong != 0) return wrong;
+  std::unique_ptr<FileBacking>* const backing = &full;
   const Status status = (*backing)->Reserve(layout::kUnitBytes, 16 << 20, os::PageHint::kHuge);
   if (status.code() != StatusCode::kResourceExhausted) return kWrong + 3;
   const std::string text(status.message());
@@ -457,14 +466,41 @@ int ReserveOnAFullFileSystem(const std::string& folder) {
              : kWrong + 4;
 }
 
-TEST_F(PoolFileTest, AFullFileSystemIsAnErrorThatNamesTheBytes) {
+// A region whose memory ends in the middle gives back what it got, and no more than that.
+int CutOnAFullFileSystem(const std::string& folder) {
+  std::unique_ptr<FileBacking> full;
+  if (const int wrong = FillFileSystem(folder, &full); wrong != 0) return wrong;
+  auto pool = Pool::Open(std::move(full), {.boot_id = {1, 2}, .epoch = 1});
+  if (!pool.ok()) return kWrong + 5;
+  const auto free_bytes = [&folder] { return os::FreeSpaceBytes(folder).value_or(0); };
+  // Units that have memory before.
+  const auto small = (*pool)->CutForClient(2 * layout::kUnitBytes, {});
+  if (!small.ok()) return kWrong + 6;
+  (*pool)->FreeForClient(small->slot);
+  const uint64_t before = free_bytes();
+  if (before == 0) return kWrong + 7;
+  const Status refused = (*pool)->CutForClient(7 * layout::kUnitBytes, {}).status();
+  if (refused.message().find("2 MiB wanted") == std::string_view::npos) return kWrong + 8;
+  if (free_bytes() != before) return kWrong + 9;
+  return (*pool)->CutForClient(3 * layout::kUnitBytes, {}).ok() ? 0 : kWrong + 10;
+}
+
+void ExpectZero(int (*in_child)(const std::string& folder), const std::string& folder) {
   const pid_t child = fork();
-  if (child == 0) _exit(ReserveOnAFullFileSystem(folder_->path()));
+  if (child == 0) _exit(in_child(folder));
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no mounts of its own allowed here";
+  if (WEXITSTATUS(status) == kNoMounts) GTEST_SKIP() << "no mounts of its own allowed here";
   EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST_F(PoolFileTest, AFullFileSystemIsAnErrorThatNamesTheBytes) {
+  ExpectZero(ReserveOnAFullFileSystem, folder_->path());
+}
+
+TEST_F(PoolFileTest, ARegionThatAFullFileSystemRefusesGoesBackToIt) {
+  ExpectZero(CutOnAFullFileSystem, folder_->path());
 }
 
 }  // namespace

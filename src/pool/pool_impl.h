@@ -61,6 +61,7 @@ class Pool::Impl {
   // without a page.
   uint64_t pages_to_come = 0;
   uint64_t units_begun = 0;
+  uint64_t client_units_begun = 0;  // of client-cut regions that are not whole
 };
 
 }  // namespace maru::pool

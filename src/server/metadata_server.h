@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,15 @@ class MetadataServer final : public net::compat::MetadataService {
 
   wire::compat::MetadataReply Answer(wire::compat::MetadataType type,
                                      const wire::compat::MetadataRequest& request) override;
+  uint64_t Begin(wire::compat::MetadataType type, const wire::compat::MetadataRequest& request,
+                 wire::compat::MetadataReply* reply) override;
+  std::optional<wire::compat::MetadataReply> GoOn(uint64_t number) override;
+  void GiveUp(uint64_t number) override;
+  void OnUndelivered(const wire::compat::MetadataReply& reply) override;
 
  private:
+  uint64_t Now() const { return static_cast<uint64_t>(clock_->Now()); }
+
   engine::Engine* const engine_;
   engine::MetadataContext context_;
   const Clock* const clock_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "base/clock.h"
@@ -24,6 +25,9 @@ class ResourceManagerServer final : public net::compat::ResourceManagerService {
 
   std::vector<std::byte> Answer(const net::compat::RmCaller& caller,
                                 const wire::compat::RmRequest& request) override;
+  uint64_t Begin(const net::compat::RmCaller& caller, const wire::compat::RmRequest& request,
+                 std::vector<std::byte>* reply) override;
+  std::optional<std::vector<std::byte>> GoOn(uint64_t number) override;
   net::compat::RmHolds HoldsOf(const net::compat::RmCaller& caller) const override;
   void OnClosed(const net::compat::RmCaller& caller) override;
 

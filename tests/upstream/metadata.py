@@ -250,6 +250,12 @@ class PipelinedClient(Calls):
             self._receive()
         return self._answered.pop(sequence)
 
+    def poll(self, sequence):
+        """What answers it if that is there already, else None."""
+        while sequence not in self._answered and self._socket.poll(0) != 0:
+            self._receive()
+        return self._answered.pop(sequence, None)
+
     def request(self, message_type, fields=None, flags=Flag.NONE):
         return self.collect(self.submit(message_type, fields, flags))
 

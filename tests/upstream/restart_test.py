@@ -11,8 +11,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 from upstream.instance import Instance  # noqa: E402
-from upstream.metadata import MetadataClient  # noqa: E402
-from upstream.resource_manager import Handle, connect  # noqa: E402
+from upstream.metadata import MetadataClient, PipelinedClient, Type  # noqa: E402
+from upstream.resource_manager import Handle, alloc_request, connect  # noqa: E402
 from upstream.served import Served  # noqa: E402
 from upstream.together import waited_for  # noqa: E402
 
@@ -178,6 +178,50 @@ class Restart(Served):
                 self.assertGreaterEqual(len(thread.keys), Registering.KEYS_MIN)
                 for i, key in enumerate(thread.keys):
                     self.assertEqual(reader.retrieve(key), thread.bytes_of(i))
+
+
+class RegionUnderWay(Served):
+    size = "2GiB"
+
+    def test_others_are_answered_meanwhile_and_a_kill_leaves_nothing_lent(self):
+        # The first start after a kill builds a second index table, which stays.
+        self.server.end(signal.SIGKILL)
+        self.server.start()
+        asking = self.closed(PipelinedClient(self.server.metadata))
+        rm = self.closed(connect(self.server.resource_manager, "host-a:1"))
+        with MetadataClient(self.server.metadata) as watch:
+            free = watch.get_stats()["cxl_pool"]["free_size"]
+            number = asking.submit(Type.REQUEST_ALLOC, {"instance_id": "large", "size": 1 << 30})
+            stats = watch.get_stats()
+            while stats["cxl_pool"]["free_size"] == free:
+                stats = watch.get_stats()
+            self.assertEqual(stats["allocation_manager"]["num_allocations"], 0)
+            self.assertEqual(rm.stats()[0].free, stats["cxl_pool"]["free_size"])
+            self.assertIsNone(asking.poll(number))
+        self.server.end(signal.SIGKILL)
+        self.server.start()
+        with MetadataClient(self.server.metadata) as watch:
+            stats = watch.get_stats()
+            self.assertEqual(stats["allocation_manager"]["num_allocations"], 0)
+            self.assertEqual(stats["cxl_pool"]["free_size"], free)
+
+    def test_a_region_whose_client_goes_meanwhile_goes_back(self):
+        with MetadataClient(self.server.metadata) as watch:
+            free = watch.get_stats()["cxl_pool"]["free_size"]
+
+            def until(reached):
+                while not reached(watch.get_stats()["cxl_pool"]["free_size"]):
+                    pass
+
+            with connect(self.server.resource_manager, "host-a:1") as rm:
+                rm.send(alloc_request(1 << 30, "host-a:1", 1))
+                until(lambda now: now < free)
+            until(lambda now: now == free)
+            with PipelinedClient(self.server.metadata) as asking:
+                asking.submit(Type.REQUEST_ALLOC, {"instance_id": "large", "size": 1 << 30})
+                until(lambda now: now < free)
+            until(lambda now: now == free)
+            self.assertEqual(watch.get_stats()["allocation_manager"]["num_allocations"], 0)
 
 
 if __name__ == "__main__":

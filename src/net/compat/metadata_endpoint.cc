@@ -58,6 +58,11 @@ size_t CostOf(const upstream::MetadataRequest& request, size_t message_bytes) {
 
 }  // namespace
 
+std::optional<upstream::MetadataReply> MetadataService::GoOn(uint64_t number) {
+  MARU_CHECK(false) << "nothing of number " << number << " is under way";
+  return std::nullopt;
+}
+
 // One frame of a message. Made by receiving, given away by sending.
 class MetadataEndpoint::Part {
  public:
@@ -84,20 +89,22 @@ struct MetadataEndpoint::Message {
   size_t held_bytes() { return last.bytes().size() + kKiB; }
 };
 
-struct MetadataEndpoint::Batch {
+// A request that takes several turns: a batch in parts, or what takes the service several steps.
+struct MetadataEndpoint::Long {
   std::unique_ptr<Message> message;  // what the request's texts point into
   upstream::MetadataHeader header;
   std::unique_ptr<BatchInParts> parts;
+  uint64_t number = 0;  // the service's; 0: it is a batch
 };
 
 struct MetadataEndpoint::Peer {
   // Relaxed on both sides: a quantity that orders nothing. Added to here, taken from in ZeroMQ's
   // thread when it has sent a reply.
   std::atomic<size_t> reply_bytes_waiting{0};
-  std::unique_ptr<Batch> batch;                  // that is answered in parts
+  std::unique_ptr<Long> under_way;
   std::deque<std::unique_ptr<Message>> waiting;  // behind it, or for a turn with room
 
-  bool waits() const { return batch != nullptr || !waiting.empty(); }
+  bool waits() const { return under_way != nullptr || !waiting.empty(); }
 };
 
 // A reply that ZeroMQ holds; deleted in its thread when it has been sent or given up.
@@ -130,6 +137,10 @@ MetadataEndpoint::MetadataEndpoint(EventLoop* loop, MetadataService* service)
 
 MetadataEndpoint::~MetadataEndpoint() {
   watch_.reset();
+  for (const std::shared_ptr<Peer>& peer : line_) {
+    const Long* const request = peer->under_way.get();
+    if (request != nullptr && request->number != 0) service_->GiveUp(request->number);
+  }
   // Its thread may wait for room for an event.
   if (context_ != nullptr) zmq_ctx_shutdown(context_);
   connections_.reset();
@@ -187,7 +198,7 @@ void MetadataEndpoint::AnswerWaiting() {
   size_t keys_left = kKeysPerTurnMax;
   for (uint32_t i = 0; i < kRequestsPerTurnMax && keys_left > 0 && !line_.empty(); ++i) {
     const std::shared_ptr<Peer> peer = line_.front();
-    if (peer->batch != nullptr) {
+    if (peer->under_way != nullptr) {
       AnswerPart(peer.get());
       keys_left = 0;
     } else {
@@ -264,31 +275,45 @@ bool MetadataEndpoint::Begin(std::unique_ptr<Message>* message, size_t* keys_lef
   }
   const auto type = static_cast<upstream::MetadataType>(header.type);
   std::unique_ptr<BatchInParts> parts = BatchInParts::Cut(type, &request);
+  uint64_t number = 0;
   if (parts == nullptr) {
-    ReplyTo(asked, header, service_->Answer(type, request));
-    return true;
+    upstream::MetadataReply reply;
+    number = service_->Begin(type, request, &reply);
+    if (number == 0) {
+      ReplyTo(asked, header, reply);
+      return true;
+    }
   }
   const std::shared_ptr<Peer> peer = PeerOf(std::string(AsText(asked.envelope.front().bytes())));
   if (!peer->waits()) line_.push_back(peer);
   held_bytes_ += asked.held_bytes();
-  peer->batch = std::make_unique<Batch>(Batch{std::move(*message), header, std::move(parts)});
+  peer->under_way =
+      std::make_unique<Long>(Long{std::move(*message), header, std::move(parts), number});
   return true;
 }
 
 void MetadataEndpoint::AnswerPart(Peer* peer) {
-  Batch& batch = *peer->batch;
-  const auto type = static_cast<upstream::MetadataType>(batch.header.type);
-  batch.parts->Take(service_->Answer(type, batch.parts->Next()));
-  if (!batch.parts->done()) return;
-  ReplyTo(*batch.message, batch.header, batch.parts->Whole());
-  held_bytes_ -= batch.message->held_bytes();
-  peer->batch.reset();
+  Long& request = *peer->under_way;
+  std::optional<upstream::MetadataReply> reply;
+  if (request.number != 0) {
+    reply = service_->GoOn(request.number);
+  } else {
+    const auto type = static_cast<upstream::MetadataType>(request.header.type);
+    request.parts->Take(service_->Answer(type, request.parts->Next()));
+    if (request.parts->done()) reply = request.parts->Whole();
+  }
+  if (!reply.has_value()) return;
+  ReplyTo(*request.message, request.header, *reply);
+  held_bytes_ -= request.message->held_bytes();
+  peer->under_way.reset();
 }
 
 void MetadataEndpoint::ReplyTo(Message& message, const upstream::MetadataHeader& header,
                                const upstream::MetadataReply& reply) {
   if ((header.flags & upstream::kFlagNoReply) != 0) return;
-  Reply(std::move(message.envelope), upstream::EncodeMetadataReply(header, reply));
+  if (!Reply(std::move(message.envelope), upstream::EncodeMetadataReply(header, reply))) {
+    service_->OnUndelivered(reply);
+  }
 }
 
 size_t MetadataEndpoint::all_reply_bytes_waiting() {
@@ -306,24 +331,27 @@ std::shared_ptr<MetadataEndpoint::Peer> MetadataEndpoint::PeerOf(std::string ide
   return peer;
 }
 
-void MetadataEndpoint::Reply(std::vector<Part> envelope, std::vector<std::byte> message) {
+bool MetadataEndpoint::Reply(std::vector<Part> envelope, std::vector<std::byte> message) {
   const std::span<const std::byte> identity = envelope.front().bytes();
   std::shared_ptr<Peer> peer = PeerOf(std::string(AsText(identity)));
   const size_t size = message.size();
   const size_t waiting = peer->reply_bytes_waiting.load(std::memory_order_relaxed);
   if (waiting + size > kReplyBytesWaitingMax) {
     ++counters_.replies_dropped;
-    return;
+    return false;
   }
   // Whoever reads has none waiting, and is answered for longer than who does not.
   const size_t all_max = kAllReplyBytesWaitingMax + (waiting == 0 ? kReplyBytesForReaders : 0);
-  if (all_reply_bytes_waiting() + size > all_max) return CountDropped();
+  if (all_reply_bytes_waiting() + size > all_max) {
+    CountDropped();
+    return false;
+  }
   for (Part& part : envelope) {
     // Only the identity can fail: its peer is gone or has too many replies waiting. After it,
     // ZeroMQ takes the whole message.
     if (zmq_msg_send(part.get(), socket_, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0) {
       ++counters_.replies_dropped;
-      return;
+      return false;
     }
   }
   peer->reply_bytes_waiting.fetch_add(size, std::memory_order_relaxed);
@@ -336,9 +364,10 @@ void MetadataEndpoint::Reply(std::vector<Part> envelope, std::vector<std::byte> 
   if (zmq_msg_send(&last, socket_, ZMQ_DONTWAIT) < 0) {
     zmq_msg_close(&last);
     ++counters_.replies_dropped;
-    return;
+    return false;
   }
   ++counters_.answered;
+  return true;
 }
 
 void MetadataEndpoint::CountDropped() {

@@ -7,14 +7,15 @@
 //
 // A turn in the loop is bounded by keys, however many requests they come in: kItemsMax of
 // BatchInParts of what came now, as many of what waits in line. A batch of more is answered part by
-// part; what does not fit into a turn waits in line, and later requests of its peer behind it. All
-// calls belong to the loop's thread.
+// part, and what takes the service several steps step by step; what does not fit into a turn waits
+// in line, and later requests of its peer behind it. All calls belong to the loop's thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,6 +39,19 @@ class MetadataService {
   // for the call. A batch comes in parts (batch_in_parts.h).
   virtual wire::compat::MetadataReply Answer(wire::compat::MetadataType type,
                                              const wire::compat::MetadataRequest& request) = 0;
+  // The same for what may take several steps: 0, and the reply is there; else a number, for which
+  // GoOn does the next step until it is. Whoever asked may be gone by then.
+  virtual uint64_t Begin(wire::compat::MetadataType type,
+                         const wire::compat::MetadataRequest& request,
+                         wire::compat::MetadataReply* reply) {
+    *reply = Answer(type, request);
+    return 0;
+  }
+  virtual std::optional<wire::compat::MetadataReply> GoOn(uint64_t number);
+  // The endpoint is closed: nobody will ask for the reply.
+  virtual void GiveUp(uint64_t /*number*/) {}
+  // Its peer is gone, or takes no more: nobody will know what it says.
+  virtual void OnUndelivered(const wire::compat::MetadataReply& /*reply*/) {}
 };
 
 class MetadataEndpoint {
@@ -45,8 +59,8 @@ class MetadataEndpoint {
   // Requests of one peer that wait within ZeroMQ; beyond it the peer's own sends wait. Each may
   // have kMetadataMessageBytesMax.
   static constexpr int kRequestsWaitingMax = 8;
-  // Bytes of batches that are answered in parts, and of requests that wait in line; beyond it none
-  // is received.
+  // Bytes of requests that are answered in parts or steps, and of requests that wait in line;
+  // beyond it none is received.
   static constexpr size_t kHeldBytesMax = 64 * kMiB;
   // Replies of one peer that it has not taken yet, and their bytes.
   static constexpr int kRepliesWaitingMax = 16'384;
@@ -96,7 +110,7 @@ class MetadataEndpoint {
   class Part;
   struct Message;
   struct Peer;
-  struct Batch;
+  struct Long;
   struct Outgoing;
 
   MetadataEndpoint(EventLoop* loop, MetadataService* service);
@@ -104,18 +118,19 @@ class MetadataEndpoint {
   void Drain();
   // Those in line, the longest waiting first.
   void AnswerWaiting();
-  // One part of the peer's batch, which may be the last.
+  // One part or step of what the peer has under way, which may be the last.
   void AnswerPart(Peer* peer);
   // False when no message waits. Takes what its answer cost from KEYS_LEFT.
   bool ReceiveOne(size_t* keys_left);
-  // Answers a request, or takes it as its peer's batch. False: it costs more than is left, and is
-  // as it was.
+  // Answers a request, or takes it as what its peer has under way. False: it costs more than is
+  // left, and is as it was.
   bool Begin(std::unique_ptr<Message>* message, size_t* keys_left);
   // At the end of what waits of its peer.
   void Defer(std::unique_ptr<Message> message);
   void ReplyTo(Message& message, const wire::compat::MetadataHeader& header,
                const wire::compat::MetadataReply& reply);
-  void Reply(std::vector<Part> envelope, std::vector<std::byte> message);
+  // False: it reaches nobody.
+  bool Reply(std::vector<Part> envelope, std::vector<std::byte> message);
   void CountDropped();
   std::shared_ptr<Peer> PeerOf(std::string identity);
 

@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <map>
 #include <optional>
 #include <semaphore>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -22,6 +24,7 @@
 #include "os/test_host.h"
 #include "os/unique_fd.h"
 #include "wire/compat/metadata_codec.h"
+#include "wire/compat/msgpack_writer.h"
 #include "wire/compat/test_upstream.h"
 
 namespace maru::net::compat {
@@ -37,11 +40,14 @@ using wire::compat::MetadataType;
 using wire::compat::PayloadOf;
 using wire::compat::Tree;
 
+constexpr uint8_t kRequestAlloc = 0x01;
+constexpr uint8_t kNone = 0x07;
 constexpr uint8_t kExists = 0x12;
 constexpr uint8_t kListAllocations = 0x04;
 constexpr uint8_t kBatchExists = 0x22;
 
-// A key exists if it begins with "yes"; a list of allocations is of about a MiB.
+// A key exists if it begins with "yes"; a list of allocations is of about a MiB. A region of `size`
+// bytes is there when so many requests were answered since.
 class TestService : public MetadataService {
  public:
   // Called in the loop's thread before each answer.
@@ -69,6 +75,49 @@ class TestService : public MetadataService {
     if (type == MetadataType::kBatchExists) return AnswerBatch(keys);
     between_parts_ = between_parts_ || in_batch_;
     return wire::compat::ExistsReply{keys.at(0).starts_with("yes")};
+  }
+  uint64_t Begin(MetadataType type, const MetadataRequest& request, MetadataReply* reply) override {
+    const auto* const alloc = std::get_if<wire::compat::AllocRequest>(&request);
+    if (alloc == nullptr) {
+      *reply = Answer(type, request);
+      return 0;
+    }
+    const MutexLock lock(mutex_);
+    allocs_[++last_alloc_] = {alloc->size_bytes, requests_ + alloc->size_bytes};
+    return last_alloc_;
+  }
+  std::optional<MetadataReply> GoOn(uint64_t number) override {
+    const MutexLock lock(mutex_);
+    const auto at = allocs_.find(number);
+    if (at == allocs_.end() || ++steps_ > kStepsMax) {
+      return wire::compat::AllocReply{std::nullopt, "nobody else was answered"};
+    }
+    if (requests_ < at->second.done_at || (may_end_ && !may_end_())) return std::nullopt;
+    const uint64_t size = at->second.size;
+    allocs_.erase(at);
+    return wire::compat::AllocReply{wire::compat::Handle{number, 0, size, 0}, ""};
+  }
+  void GiveUp(uint64_t number) override {
+    const MutexLock lock(mutex_);
+    EXPECT_EQ(allocs_.erase(number), 1u);
+  }
+  void OnUndelivered(const MetadataReply& reply) override {
+    const MutexLock lock(mutex_);
+    const auto* const alloc = std::get_if<wire::compat::AllocReply>(&reply);
+    if (alloc != nullptr) undelivered_.push_back(alloc->handle->region_id);
+  }
+  // Further, until that says so.
+  void WaitFor(std::function<bool()> may_end) {
+    const MutexLock lock(mutex_);
+    may_end_ = std::move(may_end);
+  }
+  size_t under_way() {
+    const MutexLock lock(mutex_);
+    return allocs_.size();
+  }
+  std::vector<uint64_t> undelivered() {
+    const MutexLock lock(mutex_);
+    return undelivered_;
   }
   // Something else was asked between two parts of a batch.
   bool between_parts() {
@@ -102,8 +151,17 @@ class TestService : public MetadataService {
     return reply;
   }
 
+  static constexpr uint64_t kStepsMax = 100'000'000;
+  struct Asked {
+    uint64_t size = 0, done_at = 0;
+  };
+
   Mutex mutex_;
   std::function<void(const MetadataRequest&)> on_answer_ MARU_GUARDED_BY(mutex_);
+  std::map<uint64_t, Asked> allocs_ MARU_GUARDED_BY(mutex_);
+  uint64_t last_alloc_ MARU_GUARDED_BY(mutex_) = 0, steps_ MARU_GUARDED_BY(mutex_) = 0;
+  std::function<bool()> may_end_ MARU_GUARDED_BY(mutex_);
+  std::vector<uint64_t> undelivered_ MARU_GUARDED_BY(mutex_);
   bool in_batch_ MARU_GUARDED_BY(mutex_) = false;
   bool between_parts_ MARU_GUARDED_BY(mutex_) = false;
   uint64_t requests_ MARU_GUARDED_BY(mutex_) = 0;
@@ -111,6 +169,17 @@ class TestService : public MetadataService {
   size_t keys_of_round_ MARU_GUARDED_BY(mutex_) = 0;
   size_t keys_of_a_round_max_ MARU_GUARDED_BY(mutex_) = 0;
 };
+
+Bytes AllocPayload(uint64_t bytes) {
+  Bytes payload;
+  wire::compat::MsgpackWriter out(&payload);
+  out.Map(2);
+  out.Text("instance_id");
+  out.Text("a");
+  out.Text("size");
+  out.Number(bytes);
+  return payload;
+}
 
 class Client {
  public:
@@ -171,6 +240,10 @@ class MetadataEndpointTest : public testing::Test {
   void ExpectServed() {
     const auto client = Connect(ZMQ_REQ);
     EXPECT_TRUE(PayloadOf(client->Ask(Message(kExists, 1, KeyPayload("yes")))).Bool("exists"));
+  }
+  // The service is not asked.
+  static void ExpectAnswered(Client* client) {
+    EXPECT_NE(PayloadOf(client->Ask(Message(kNone, 1, {}))).Text("error"), "");
   }
   MetadataEndpoint::Counters StopAndCount() {
     loop_.Stop();
@@ -335,6 +408,52 @@ TEST_F(MetadataEndpointTest, ALargeBatchKeepsItsPeersOrderAndNobodyElseWaiting) 
       ASSERT_EQ(results[k].item.number, k % 3 == 0 ? 1u : 0u) << k;
     }
   }
+}
+
+TEST_F(MetadataEndpointTest, OthersAreAnsweredWhileARequestTakesItsSteps) {
+  const auto dealer = Connect(ZMQ_DEALER), second = Connect(ZMQ_DEALER);
+  dealer->Send({{}, Message(kRequestAlloc, 1, AllocPayload(3))});
+  dealer->Send({{}, Message(kExists, 2, KeyPayload("yes"))});  // waits for its turn
+  second->Send({{}, Message(kRequestAlloc, 1, AllocPayload(3))});
+  const auto other = Connect(ZMQ_REQ);
+  while (service_.under_way() < 2) ExpectAnswered(other.get());
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(PayloadOf(other->Ask(Message(kExists, 1, KeyPayload("yes")))).Bool("exists"));
+  }
+  for (Client* const client : {dealer.get(), second.get()}) {
+    const Bytes reply = client->Receive().back();
+    EXPECT_EQ(SequenceOf(reply), 1u);
+    EXPECT_TRUE(PayloadOf(reply).Bool("success")) << PayloadOf(reply).Text("error");
+  }
+  EXPECT_EQ(SequenceOf(dealer->Receive().back()), 2u);
+  EXPECT_TRUE(service_.undelivered().empty());
+}
+
+TEST_F(MetadataEndpointTest, WhatAPeerThatIsGoneWouldGetIsToldToTheService) {
+  // In the loop's thread. ZeroMQ tells of the end of a connection a little before it knows of it.
+  service_.WaitFor([this] { return endpoint_->connections().open() == 1; });
+  const auto other = Connect(ZMQ_REQ);
+  ExpectAnswered(other.get());
+  constexpr int kRoundsMax = 1000;
+  for (int round = 0; service_.undelivered().empty() && round < kRoundsMax; ++round) {
+    auto gone = Connect(ZMQ_DEALER);
+    gone->Send({{}, Message(kRequestAlloc, 1, AllocPayload(0))});
+    while (service_.under_way() == 0) ExpectAnswered(other.get());
+    gone.reset();
+    while (service_.under_way() > 0) ExpectAnswered(other.get());
+    ExpectAnswered(other.get());  // so that turn is over
+  }
+  EXPECT_EQ(service_.undelivered().size(), 1u);
+}
+
+TEST_F(MetadataEndpointTest, AnEndpointThatIsClosedGivesUpWhatIsUnderWay) {
+  const auto dealer = Connect(ZMQ_DEALER);
+  dealer->Send({{}, Message(kRequestAlloc, 1, AllocPayload(1))});
+  const auto other = Connect(ZMQ_REQ);
+  while (service_.under_way() == 0) ExpectAnswered(other.get());
+  loop_.Stop();
+  endpoint_.reset();
+  EXPECT_EQ(service_.under_way(), 0u);
 }
 
 TEST_F(MetadataEndpointTest, AnswersBatchesThatTogetherAreMoreThanItHolds) {

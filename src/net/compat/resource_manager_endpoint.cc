@@ -21,22 +21,31 @@ std::vector<std::byte> ErrorReply(upstream::RmStatus status, std::string_view me
 
 }  // namespace
 
+std::optional<std::vector<std::byte>> ResourceManagerService::GoOn(uint64_t number) {
+  MARU_CHECK(false) << "nothing of number " << number << " is under way";
+  return std::nullopt;
+}
+
 Result<std::unique_ptr<ResourceManagerEndpoint>> ResourceManagerEndpoint::Create(
     EventLoop* loop, ResourceManagerService* service, const os::TcpAddress& address) {
   MARU_ASSIGN_OR_RETURN(os::TcpListener listener, os::TcpListener::Listen(address));
+  MARU_ASSIGN_OR_RETURN(os::WakeFd again, os::WakeFd::Create());
   std::unique_ptr<ResourceManagerEndpoint> endpoint(
-      new ResourceManagerEndpoint(loop, service, std::move(listener)));
+      new ResourceManagerEndpoint(loop, service, std::move(listener), std::move(again)));
   ResourceManagerEndpoint* const self = endpoint.get();
   MARU_ASSIGN_OR_RETURN(
       self->pause_, AcceptPause::Create(loop, [self] { self->SetAccepting(os::Interest::kRead); }));
   MARU_RETURN_IF_ERROR(loop->Watch(self->listener_.fd(), os::Interest::kRead,
                                    [self](const os::ReadyEvent&) { self->Accept(); }));
+  MARU_RETURN_IF_ERROR(loop->Watch(self->again_.fd(), os::Interest::kRead,
+                                   [self](const os::ReadyEvent&) { self->GoOn(); }));
   return endpoint;
 }
 
 ResourceManagerEndpoint::~ResourceManagerEndpoint() {
   while (!connections_.empty()) Close(connections_.begin()->first);
   loop_->Unwatch(listener_.fd());
+  loop_->Unwatch(again_.fd());
 }
 
 void ResourceManagerEndpoint::Accept() {
@@ -73,6 +82,7 @@ uint64_t ResourceManagerEndpoint::LongestSilent() const {
   std::map<std::string_view, size_t> kept;  // connections of each client
   const auto stays = [&](uint64_t id, const std::string& client) {
     if (client.empty()) return false;
+    if (connections_.at(id)->under_way != 0) return true;
     const RmHolds holds = service_->HoldsOf({id, client});
     if (holds.endpoints > 0) return true;
     return holds.regions > 0 && ++kept[client] <= holds.regions;
@@ -99,17 +109,31 @@ void ResourceManagerEndpoint::OnReady(uint64_t id, const os::ReadyEvent& event) 
   const auto at = connections_.find(id);
   if (at == connections_.end()) return;
   Connection& connection = *at->second;
+  if (connection.interest == os::Interest::kNone) {
+    // The kernel tells of an error or a hang-up alone; room to send is from before, in the same
+    // turn.
+    if (event.readable) Close(id);
+    return;
+  }
   const bool reads = connection.interest != os::Interest::kWrite;
   if (event.readable && reads && !Read(connection)) return Close(id);
+  Serve(id, connection);
+}
+
+void ResourceManagerEndpoint::Serve(uint64_t id, Connection& connection) {
   // Sending makes room for further replies to requests that are here already.
   do {
     if (!Write(connection)) return Close(id);
   } while (AnswerAll(id, connection));
-  if (connection.ending && connection.waiting() == 0) return Close(id);
+  const bool under_way = connection.under_way != 0;
+  if (connection.ending && connection.waiting() == 0 && !under_way) return Close(id);
 
-  const bool may_read = !connection.ending && connection.waiting() < kReplyBytesWaitingMax;
-  os::Interest interest = may_read ? os::Interest::kRead : os::Interest::kWrite;
-  if (may_read && connection.waiting() > 0) interest = os::Interest::kReadWrite;
+  const bool may_read = !connection.ending && connection.waiting() < kReplyBytesWaitingMax &&
+                        !(under_way && connection.in.size() == kInBytesMax);
+  os::Interest interest = may_read ? os::Interest::kRead : os::Interest::kNone;
+  if (connection.waiting() > 0) {
+    interest = may_read ? os::Interest::kReadWrite : os::Interest::kWrite;
+  }
   if (interest == connection.interest) return;
   connection.interest = interest;
   MARU_CHECK_OK(loop_->Change(connection.socket.fd(), interest));
@@ -126,8 +150,12 @@ bool ResourceManagerEndpoint::Read(Connection& connection) {
   }
   if (received->outcome == os::IoOutcome::kWouldBlock) return true;
   connection.last_read = ++reads_;
-  // The peer may have closed its sending side only, and read on.
-  if (received->outcome == os::IoOutcome::kClosed) connection.ending = true;
+  // The peer may have closed its sending side only, and read on. But a region is made for nobody
+  // who is gone: it would be taken from those who are there, for as long as a client may be gone.
+  if (received->outcome == os::IoOutcome::kClosed) {
+    if (connection.under_way != 0) return false;
+    connection.ending = true;
+  }
   const auto from = std::span(buffer).first(received->size_bytes);
   connection.in.insert(connection.in.end(), from.begin(), from.end());
   return true;
@@ -149,7 +177,8 @@ bool ResourceManagerEndpoint::Write(Connection& connection) {
 bool ResourceManagerEndpoint::AnswerAll(uint64_t id, Connection& connection) {
   std::span<const std::byte> left(connection.in);
   bool answered = false;
-  while (left.size() >= upstream::kRmHeaderBytes && connection.waiting() < kReplyBytesWaitingMax) {
+  while (left.size() >= upstream::kRmHeaderBytes && connection.waiting() < kReplyBytesWaitingMax &&
+         connection.under_way == 0) {
     upstream::RmHeader header;
     const Status framed = upstream::DecodeRmHeader(left.first(upstream::kRmHeaderBytes), &header);
     std::vector<std::byte> reply;
@@ -183,7 +212,31 @@ std::vector<std::byte> ResourceManagerEndpoint::Answer(uint64_t id, Connection& 
   if (!client.empty() && client != connection.client_id) {
     return ErrorReply(upstream::RmStatus::kAccess, "this connection is another client's");
   }
-  return service_->Answer({id, connection.client_id}, request);
+  std::vector<std::byte> reply;
+  connection.under_way = service_->Begin({id, connection.client_id}, request, &reply);
+  if (connection.under_way == 0) return reply;
+  under_way_.push_back(id);
+  again_.Notify();
+  return {};
+}
+
+void ResourceManagerEndpoint::GoOn() {
+  again_.Drain();
+  if (under_way_.empty()) return;
+  const uint64_t id = under_way_.front();
+  under_way_.pop_front();
+  if (const auto at = connections_.find(id); at != connections_.end()) {
+    Connection& connection = *at->second;
+    const auto reply = service_->GoOn(connection.under_way);
+    if (reply.has_value()) {
+      connection.under_way = 0;
+      connection.out.insert(connection.out.end(), reply->begin(), reply->end());
+      Serve(id, connection);
+    } else {
+      under_way_.push_back(id);
+    }
+  }
+  if (!under_way_.empty()) again_.Notify();
 }
 
 void ResourceManagerEndpoint::Close(uint64_t id) {

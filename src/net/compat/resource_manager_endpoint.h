@@ -1,15 +1,19 @@
 // Upstream's resource-manager protocol over TCP (docs/formats/upstream_resource_manager.md). Reads
 // what there is of each peer's stream, hands whole requests to the service and keeps what a peer
 // does not take, up to a limit beyond which it is not read from. A peer that breaks framing loses
-// its connection; a connection belongs to the first client id that it names.
+// its connection; a connection belongs to the first client id that it names. What takes the service
+// several steps is answered step by step, one in a turn of the loop; later requests of its own
+// connection wait, and a peer that closes meanwhile, if only its sending side, is gone.
 //
 // All calls belong to the loop's thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +22,7 @@
 #include "base/units.h"
 #include "net/accept_pause.h"
 #include "net/event_loop.h"
+#include "os/event.h"
 #include "os/tcp_socket.h"
 #include "wire/compat/resource_manager.h"
 
@@ -40,6 +45,14 @@ class ResourceManagerService {
   // The whole reply, as EncodeRmReply makes it. Texts live for the call.
   virtual std::vector<std::byte> Answer(const RmCaller& caller,
                                         const wire::compat::RmRequest& request) = 0;
+  // The same for what may take several steps: 0, and the reply is there; else a number, for which
+  // GoOn does the next step until it is. It is over as well when the connection is (OnClosed).
+  virtual uint64_t Begin(const RmCaller& caller, const wire::compat::RmRequest& request,
+                         std::vector<std::byte>* reply) {
+    *reply = Answer(caller, request);
+    return 0;
+  }
+  virtual std::optional<std::vector<std::byte>> GoOn(uint64_t number);
   virtual RmHolds HoldsOf(const RmCaller& caller) const = 0;
   // Told once for each connection that named a client.
   virtual void OnClosed(const RmCaller& caller) = 0;
@@ -75,14 +88,15 @@ class ResourceManagerEndpoint {
     std::string client_id;
     uint64_t last_read = 0;  // by reads_
     bool ending = false;     // closed when `out` is sent
+    uint64_t under_way = 0;  // the service's number of what it waits for
     os::Interest interest = os::Interest::kRead;
 
     size_t waiting() const { return out.size() - out_sent; }
   };
 
   ResourceManagerEndpoint(EventLoop* loop, ResourceManagerService* service,
-                          os::TcpListener listener)
-      : loop_(loop), service_(service), listener_(std::move(listener)) {}
+                          os::TcpListener listener, os::WakeFd again)
+      : loop_(loop), service_(service), listener_(std::move(listener)), again_(std::move(again)) {}
   void Accept();
   void SetAccepting(os::Interest interest);
   // The one that may go, or 0.
@@ -93,16 +107,24 @@ class ResourceManagerEndpoint {
   // False when the connection is broken.
   bool Read(Connection& connection);
   bool Write(Connection& connection);
-  // Answers whole requests while their replies have room; true when it answered one.
+  // Sends and answers what there is, and waits for what may come next.
+  void Serve(uint64_t id, Connection& connection);
+  // Answers whole requests while their replies have room and none is under way; true when it
+  // answered one.
   bool AnswerAll(uint64_t id, Connection& connection);
+  // The reply, empty when it is under way.
   std::vector<std::byte> Answer(uint64_t id, Connection& connection, uint16_t type,
                                 std::span<const std::byte> payload);
+  // A step of what has been under way without one for longest.
+  void GoOn();
   void Close(uint64_t id);
 
   EventLoop* const loop_;
   ResourceManagerService* const service_;
   os::TcpListener listener_;
   std::map<uint64_t, std::unique_ptr<Connection>> connections_;
+  os::WakeFd again_;                // another turn of the loop, for GoOn
+  std::deque<uint64_t> under_way_;  // connections that wait for a reply; some may be closed
   uint64_t next_id_ = 1;
   uint64_t reads_ = 0;
   bool accepting_ = true;

@@ -49,9 +49,9 @@ Bytes Request(uint16_t type, const Bytes& payload) {
 
 Bytes Stats() { return Request(5, {}); }
 
-Bytes Alloc(std::string_view client, uint64_t request_id) {
+Bytes Alloc(std::string_view client, uint64_t request_id, uint64_t bytes = 4096) {
   Bytes payload;
-  Put(payload, uint64_t{4096});
+  Put(payload, bytes);
   Put(payload, uint64_t{0});
   Put(payload, static_cast<uint16_t>(client.size()));
   const auto id = AsBytes(client);
@@ -82,8 +82,35 @@ class TestService : public ResourceManagerService {
           wire::compat::RmAllocReply{.handle = {alloc->request_id, 0, 0, 0}, .path = path_});
     }
     const MutexLock lock(mutex_);
+    if (std::holds_alternative<wire::compat::RmStatsRequest>(request)) ++stats_;
     const std::vector<wire::compat::RmPool> pools(path_.empty() ? 1 : 113, {std::string(40, 'p')});
     return EncodeRmReply(wire::compat::RmStatsReply{pools});
+  }
+  // Of more than a GiB: there when so many other requests have come since, as it has GiB.
+  uint64_t Begin(const RmCaller& caller, const wire::compat::RmRequest& request,
+                 Bytes* reply) override {
+    const auto* const alloc = std::get_if<wire::compat::RmAllocRequest>(&request);
+    if (alloc == nullptr || alloc->size_bytes < kGiB) {
+      *reply = Answer(caller, request);
+      return 0;
+    }
+    const MutexLock lock(mutex_);
+    under_way_[alloc->request_id] = stats_ + alloc->size_bytes / kGiB;
+    return alloc->request_id;
+  }
+  std::optional<Bytes> GoOn(uint64_t number) override {
+    const MutexLock lock(mutex_);
+    if (stats_ < under_way_.at(number) && ++steps_ < kStepsMax) return std::nullopt;
+    under_way_.erase(number);
+    return EncodeRmReply(wire::compat::RmAllocReply{.handle = {number, 0, 0, 0}});
+  }
+  size_t under_way() {
+    const MutexLock lock(mutex_);
+    return under_way_.size();
+  }
+  uint64_t stats() {
+    const MutexLock lock(mutex_);
+    return stats_;
   }
   RmHolds HoldsOf(const RmCaller& caller) const override {
     const MutexLock lock(mutex_);
@@ -94,6 +121,7 @@ class TestService : public ResourceManagerService {
   void OnClosed(const RmCaller& caller) override {
     const MutexLock lock(mutex_);
     closed_.emplace_back(caller.client_id);
+    under_way_.clear();
   }
   void MakeRepliesLarge() {
     const MutexLock lock(mutex_);
@@ -109,7 +137,11 @@ class TestService : public ResourceManagerService {
   }
 
  private:
+  static constexpr uint64_t kStepsMax = 100'000'000;
+
   mutable Mutex mutex_;
+  std::map<uint64_t, uint64_t> under_way_ MARU_GUARDED_BY(mutex_);  // until there were so many
+  uint64_t stats_ MARU_GUARDED_BY(mutex_) = 0, steps_ MARU_GUARDED_BY(mutex_) = 0;
   std::map<std::string, size_t, std::less<>> regions_ MARU_GUARDED_BY(mutex_);
   uint64_t allocs_ MARU_GUARDED_BY(mutex_) = 0;
   std::string path_ MARU_GUARDED_BY(mutex_);
@@ -329,6 +361,56 @@ TEST_F(ResourceManagerEndpointTest, AnswersWhatWasSentBeforeThePeerEndedItsSide)
   peer.EndSending();
   for (int i = 0; i < kRequests; ++i) ASSERT_GT(peer.Receive().payload.size(), 8000u) << i;
   EXPECT_TRUE(peer.AtEnd());
+}
+
+TEST_F(ResourceManagerEndpointTest, OthersAreAnsweredWhileARequestTakesItsSteps) {
+  Peer peer = Connect(), second = Connect(), other = Connect();
+  Bytes two = Alloc("host:1", 7, 3 * kGiB);
+  const Bytes next = Alloc("host:1", 8);
+  two.insert(two.end(), next.begin(), next.end());
+  peer.Send(two);
+  second.Send(Alloc("host:2", 9, 2 * kGiB));
+  while (service_.under_way() < 2) EXPECT_EQ(other.Ask(Access("")).type, 6);
+  const uint64_t before = service_.stats();
+  EXPECT_EQ(service_.allocs(), 0u) << "a request behind it on its connection waits";
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(other.Ask(Stats()).type, 6);
+  EXPECT_EQ(second.Receive().region_id(), 9u);
+  EXPECT_EQ(peer.Receive().region_id(), 7u);
+  EXPECT_EQ(peer.Receive().region_id(), 8u);
+  EXPECT_EQ(service_.stats(), before + 3);
+}
+
+TEST_F(ResourceManagerEndpointTest, APeerThatClosesMeanwhileIsGoneAtOnce) {
+  Peer other = Connect();
+  for (const bool sending_side_only : {false, true}) {
+    auto peer = std::make_unique<Peer>(endpoint_->address().port());
+    peer->Send(Alloc("host:1", 7, 1'000'000 * kGiB));
+    while (service_.under_way() == 0) EXPECT_EQ(other.Ask(Access("")).type, 6);
+    if (sending_side_only) {
+      peer->EndSending();
+    } else {
+      peer.reset();
+    }
+    while (service_.under_way() > 0) EXPECT_EQ(other.Ask(Access("")).type, 6);
+    if (sending_side_only) {
+      EXPECT_TRUE(peer->AtEnd());
+    }
+  }
+  EXPECT_EQ(service_.closed(), (std::vector<std::string>{"host:1", "host:1"}));
+  ExpectServed();
+}
+
+TEST_F(ResourceManagerEndpointTest, WhoSendsOnMeanwhileIsReadAsFarAsThereIsRoom) {
+  Peer peer = Connect(), other = Connect();
+  Bytes all = Alloc("host:1", 1, 2 * kGiB);
+  for (uint64_t i = 2; i <= 1000; ++i) {
+    const Bytes one = Alloc("host:1", i);
+    all.insert(all.end(), one.begin(), one.end());
+  }
+  peer.Send(all);
+  while (service_.under_way() == 0) EXPECT_EQ(other.Ask(Access("")).type, 6);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(other.Ask(Stats()).type, 6);
+  for (uint64_t i = 1; i <= 1000; ++i) ASSERT_EQ(peer.Receive().region_id(), i);
 }
 
 TEST_F(ResourceManagerEndpointTest, ANewcomerTakesThePlaceOfTheLongestSilent) {
