@@ -52,7 +52,8 @@ TEST_F(EndpointClient, GoesOverTheSocketAndSaysSoOnce) {
   server_.Start();
   EXPECT_TRUE(client->Put("other", BytesOf("other")).value());
   EXPECT_EQ(client->statistics().reconnects, 1u);
-  EXPECT_EQ(router_.requests(), 2u) << "asked again after the restart";
+  // More often where the background thread tried while there was no server.
+  EXPECT_GE(router_.requests(), 2u) << "asked again after the restart";
   const auto roads = Roads();
   ASSERT_EQ(roads.size(), 1u);
   EXPECT_EQ(roads[0], "info " + router_.address() + " is on this host: using its socket " +
