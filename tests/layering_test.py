@@ -3,8 +3,9 @@
 
 A file includes its own folder and lower layers, never its own level sideways or a higher one.
 Only src/os/ includes system headers and makes system calls. So may tests (*_test.cc, *_test.h), and
-what is for tests and measurements alone: sim/, fuzz/, bench/. The commands in tools/ may use the parts
-of the standard library that reach the system (its streams, errno after them), and nothing below it.
+what is for tests and measurements alone: sim/, fuzz/, bench/. The commands in tools/ may use the
+parts of the standard library that reach the system (its streams, errno after them), and nothing
+below it.
 """
 
 import pathlib

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A store fence stands between the caller's bytes and the message that registers them.
 
-No run can show that it is missing: what it prevents takes a processor that delays a store for longer
-than a message takes. So this reads the instructions of the function that sends the message.
+No run can show that it is missing: what it prevents takes a processor that delays a store for
+longer than a message takes. So this reads the instructions of the function that sends the message.
 
     store_fence_test.py ARCHIVE-OF-THE-HANDLER
 """
@@ -40,7 +40,8 @@ class StoreFence(unittest.TestCase):
                              "the message is sent before the fence")
 
     def test_comes_before_a_page_is_free(self):
-        bodies = [lines for lines in instructions("Free") if self.position(lines, FENCE) is not None]
+        bodies = [lines for lines in instructions("Free")
+                  if self.position(lines, FENCE) is not None]
         self.assertEqual(len(bodies), 1, "one body of Free has a store fence")
 
 

@@ -22,7 +22,7 @@ void AddLine(const Cells& cells, std::string* out) {
 
 class MarkdownTable {
  public:
-  explicit MarkdownTable(Cells header) : columns_(header.size()) {
+  explicit MarkdownTable(const Cells& header) : columns_(header.size()) {
     AddLine(header, &text_);
     text_ += "|";
     for (size_t i = 0; i < columns_; ++i) text_ += "---|";

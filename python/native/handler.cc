@@ -164,7 +164,7 @@ nb::object NativeHandler::LeasedAt(uint32_t region_id, uint32_t page_index,
 }
 
 bool NativeHandler::FreeIfHeld(const AllocHandle& handle) {
-  const auto memory = handle.memory();
+  const auto& memory = handle.memory();
   if (memory == nullptr || !memory->open() || client_ == nullptr) return false;
   Free(handle);
   return true;

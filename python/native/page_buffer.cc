@@ -171,7 +171,8 @@ PyType_Slot page_buffer_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&Ge
 }  // namespace
 
 void DefinePages(nb::module_ module) {
-  nb::class_<PageBuffer>(module, "_PageBuffer", nb::type_slots(page_buffer_slots));
+  [[maybe_unused]] const nb::class_<PageBuffer> buffer(module, "_PageBuffer",
+                                                       nb::type_slots(page_buffer_slots));
   nb::class_<AllocHandle>(module, "AllocHandle",
                           "A page to write: `buf` is its memory, until it is stored or freed.")
       .def(nb::init<nb::object, uint32_t, uint32_t, uint64_t>(), nb::arg("buf"),

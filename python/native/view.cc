@@ -100,7 +100,8 @@ nb::object CapsuleOf(nb::handle_t<MemoryInfo> self, nb::handle, nb::handle max_v
 }  // namespace
 
 void DefineViews(nb::module_ module) {
-  nb::class_<RegionBuffer>(module, "_RegionBuffer", nb::type_slots(region_buffer_slots));
+  [[maybe_unused]] const nb::class_<RegionBuffer> buffer(module, "_RegionBuffer",
+                                                         nb::type_slots(region_buffer_slots));
   nb::class_<MemoryInfo>(module, "MemoryInfo", nb::type_slots(memory_info_slots),
                          "The bytes of a key where they lie, read-only. They do not change while "
                          "this, a view of it or an array over one lives.")

@@ -16,8 +16,9 @@ Status Audits::Ask(const Client& client, const wire::AuditRequest& request,
     }
     const auto bytes = request.verify_bytes ? AuditRun::Bytes::kVerify : AuditRun::Bytes::kLeave;
     at = under_way_
-             .emplace(++last_number_, UnderWay{client.serial, core_->now_ns,
-                                               std::make_unique<AuditRun>(core_, bytes, client.serial)})
+             .emplace(++last_number_,
+                      UnderWay{client.serial, core_->now_ns,
+                               std::make_unique<AuditRun>(core_, bytes, client.serial)})
              .first;
   } else {
     at = under_way_.find(request.audit);

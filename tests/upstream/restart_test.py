@@ -39,8 +39,9 @@ class Registering(threading.Thread):
 
     def run(self):
         # Nobody ends the server before all are ready.
-        with waited_for(self._ready), Instance(self._url, f"w{self.number}",
-                                              lambda url: MetadataClient(url, timeout_ms=-1)) as one:
+        with waited_for(self._ready), Instance(
+                self._url, f"w{self.number}",
+                lambda url: MetadataClient(url, timeout_ms=-1)) as one:
             handle = one.alloc(REGION)
             region = one.region(handle)
             one.client.set_timeout(self.TIMEOUT_MS)
