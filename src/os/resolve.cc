@@ -106,10 +106,8 @@ Result<std::vector<std::string>> LookUpWithin(const internal::LookUp& look_up,
   const MutexLock lock(pending->mutex);
   while (!pending->answer.has_value() && pending->changed.WaitUntil(pending->mutex, until)) {
   }
-  const std::optional<Result<std::vector<std::string>>>& answer = pending->answer;
-  if (answer.has_value()) return *answer;
-  return DeadlineExceeded("the host name \"" + host +
-                          "\" was not resolved within the time: see resolv.conf");
+  return pending->answer.value_or(DeadlineExceeded(
+      "the host name \"" + host + "\" was not resolved within the time: see resolv.conf"));
 }
 
 }  // namespace
