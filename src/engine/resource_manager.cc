@@ -221,12 +221,6 @@ uint64_t ResourceManager::Alloc(ConnectionId connection, const compat::RmAllocRe
     *reply = again;
     return 0;
   }
-  for (const auto& [number, other] : rm.under_way) {
-    if (other.connection == connection && other.request_id == request.request_id &&
-        SubjectOf(other.requested_bytes) == subject) {
-      return number;
-    }
-  }
   std::vector<std::string> only;
   if (!request.path.empty()) only.emplace_back(request.path);
   const Result<uint64_t> asked =

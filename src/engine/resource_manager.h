@@ -26,8 +26,8 @@ class ResourceManager {
   // REQUIRES: connection is not 0.
   wire::compat::RmReply Answer(ConnectionId connection, const wire::compat::RmRequest& request);
   // In steps: 0, and the reply is there, or a number for GoOn, which does the next one. It is over
-  // with its reply, or when its connection is. The same request, asked again on that connection,
-  // has the same number.
+  // with its reply, or when its connection is. A request is known to be repeated once the first has
+  // its reply: until then the endpoint takes nothing else from that connection.
   uint64_t Begin(ConnectionId connection, const wire::compat::RmRequest& request,
                  wire::compat::RmReply* reply);
   std::optional<wire::compat::RmReply> GoOn(uint64_t number);
