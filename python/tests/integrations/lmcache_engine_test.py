@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("lmcache")
 
-from lmcache_peer import CHUNK, Engine, Peer, at_once, opened  # noqa: E402
+from lmcache_peer import CHUNK, Engine, at_once, opened, two  # noqa: E402
 from lmcache_test import assert_nothing_held  # noqa: E402
 
 PAIRS = 30
@@ -13,11 +13,8 @@ CHUNKS = 8
 
 @pytest.fixture(scope="module")
 def processes():
-    made = [Peer(Engine) for _ in range(2)]
-    yield made
-    for one in made:
-        one.end()
-        assert one.process.exitcode == 0
+    with two(Engine) as made:
+        yield made
 
 
 def tokens_of(turn):

@@ -4,10 +4,13 @@ import asyncio
 import contextlib
 import multiprocessing
 import threading
+import time
 import traceback
+import weakref
 
 LAYERS, HEADS, HEAD, CHUNK = 2, 2, 16, 16
 TOKEN_BYTES = 2 * LAYERS * HEADS * HEAD * 2
+GONE_WITHIN_S = 60  # many times what it takes; then the test fails by what it finds
 
 
 class Peer:
@@ -37,6 +40,16 @@ class Peer:
     def end(self):
         self.pipe.close()
         self.process.join()
+
+
+@contextlib.contextmanager
+def two(kind):
+    """They take long to import LMCache, so all tests of a file use the same."""
+    made = [Peer(kind) for _ in range(2)]
+    yield made
+    for one in made:
+        one.end()
+        assert one.process.exitcode == 0
 
 
 @contextlib.contextmanager
@@ -189,9 +202,12 @@ class Backend:
             one.unpin()
             one.ref_count_down()
         self.backend.batched_unpin(self.keys(numbers[:found]))
+        alive = [weakref.ref(one) for one in objects]
         del objects, one
-        # The loop lets go of what it has just answered with before it does anything else.
-        asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self.loop).result()
+        # The loop, and the thread that it had them from, let go of them in their own time.
+        give_up = time.monotonic() + GONE_WITHIN_S
+        while any(one() is not None for one in alive) and time.monotonic() < give_up:
+            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self.loop).result()
         return found, told
 
     def contains(self, numbers, pin=False):
@@ -230,6 +246,12 @@ class Backend:
         shapes, dtypes = self.metadata.get_shapes(), self.metadata.get_dtypes()
         objects = self.backend.batched_allocate(shapes, dtypes, count)
         return None if objects is None else len(objects)
+
+    def format_without_one(self):
+        """Of an object whose format nobody says, and that of the chunks."""
+        shapes, dtypes = self.metadata.get_shapes(), self.metadata.get_dtypes()
+        one = self.backend.allocate(shapes, dtypes, fmt=None)
+        return one.metadata.fmt.name, self.backend.memory_allocator._fmt.name
 
     def write_to_loaded(self, number):
         self.backend.get_blocking(self.key(number)).tensor.fill_(1)

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("lmcache")
 
-from lmcache_peer import CHUNK, TOKEN_BYTES, Backend, Peer, at_once, opened  # noqa: E402
+from lmcache_peer import CHUNK, TOKEN_BYTES, Backend, Peer, at_once, opened, two  # noqa: E402
 
 PAIRS = 30
 KEYS = list(range(16))
@@ -14,12 +14,8 @@ KEYS = list(range(16))
 
 @pytest.fixture(scope="module")
 def processes():
-    """They take long to import LMCache, so all tests use the same."""
-    made = [Peer(Backend) for _ in range(2)]
-    yield made
-    for one in made:
-        one.end()
-        assert one.process.exitcode == 0
+    with two(Backend) as made:
+        yield made
 
 
 def bytes_of(number, tokens=CHUNK):
@@ -111,6 +107,8 @@ def test_a_page_has_one_owner(processes, server, settled):
         assert one("all_or_nothing", 10_000_000) is None
         assert one("statistics")["pages_held"] == 0
         assert one("all_or_nothing", 4) == 4
+        told, chunks = one("format_without_one")
+        assert told == chunks != "UNDEFINED"
     assert_nothing_held(settled())
 
 
