@@ -162,7 +162,7 @@ std::string ProcValue(const std::string& path, const std::string& name) {
 std::string MachineText(const BenchSpec& spec) {
   constexpr size_t kReleaseMax = 256;
   std::string release = os::ReadTextFile("/proc/sys/kernel/osrelease", kReleaseMax).value_or("");
-  release.erase(std::remove(release.begin(), release.end(), '\n'), release.end());
+  release.resize(std::min(release.size(), release.find_first_of("-\n")));
   const uint64_t memory_kib =
       std::strtoull(ProcValue("/proc/meminfo", "MemTotal").c_str(), nullptr, 10);
   std::string text = std::to_string(spec.cores.size()) + " cores of " +

@@ -1,7 +1,9 @@
 // maru bench: what the server costs while nobody asks it anything.
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <vector>
 
 #include "tools/bench.h"
 #include "tools/connect.h"
@@ -11,6 +13,8 @@ namespace maru::tools {
 namespace {
 
 constexpr uint32_t kReadMs = 3000;
+// A server that was just filled still gets memory for its youngest region in the first of them.
+constexpr uint32_t kReadsMax = 3;
 constexpr size_t kProcTextMax = 64 * 1024;
 constexpr double kBytesAKeyGoal = 200;
 constexpr double kCpuPercentGoal = 0.5;
@@ -46,6 +50,21 @@ Result<uint64_t> CatalogueBytes(const BenchSpec& spec) {
   return bytes;
 }
 
+// Of a core, the server's, while one client reads; the median of several times.
+Result<double> PercentWhileReading(BenchWorker* reader, int32_t server_pid, uint32_t repetitions) {
+  std::vector<double> percent;
+  for (uint32_t i = 0; i < std::min(repetitions, kReadsMax); ++i) {
+    MARU_ASSIGN_OR_RETURN(const double before, ProcessorTime(server_pid));
+    const auto start = BenchClock::now();
+    MARU_RETURN_IF_ERROR(reader->Order("lookup retrieve hit 1 " + std::to_string(kReadMs) + " 1"));
+    MARU_RETURN_IF_ERROR(reader->Answer().status());
+    const std::chrono::duration<double, std::nano> wall = BenchClock::now() - start;
+    MARU_ASSIGN_OR_RETURN(const double after, ProcessorTime(server_pid));
+    percent.push_back((after - before) / wall.count() * 100);
+  }
+  return Median(std::move(percent));
+}
+
 }  // namespace
 
 Status BenchServer(const BenchSpec& spec, uint64_t keys, const BenchNote& note,
@@ -69,17 +88,13 @@ Status BenchServer(const BenchSpec& spec, uint64_t keys, const BenchNote& note,
   // The first order is answered when the client is there.
   MARU_RETURN_IF_ERROR(reader->Order("lookup retrieve hit 1 1 1"));
   MARU_RETURN_IF_ERROR(reader->Answer().status());
-  MARU_ASSIGN_OR_RETURN(const double before, ProcessorTime(spec.server_pid));
-  const auto start = BenchClock::now();
-  MARU_RETURN_IF_ERROR(reader->Order("lookup retrieve hit 1 " + std::to_string(kReadMs) + " 1"));
-  MARU_RETURN_IF_ERROR(reader->Answer().status());
-  const std::chrono::duration<double, std::nano> wall = BenchClock::now() - start;
-  MARU_ASSIGN_OR_RETURN(const double after, ProcessorTime(spec.server_pid));
+  MARU_ASSIGN_OR_RETURN(const double percent,
+                        PercentWhileReading(reader.get(), spec.server_pid, spec.repetitions));
   BenchRow cpu;
   cpu.section = "server";
   cpu.operation = "processor while a client only reads";
   cpu.keys = keys;
-  cpu.value = (after - before) / wall.count() * 100;
+  cpu.value = percent;
   cpu.unit = "% of a core";
   cpu.goal = "under 0.5%";
   cpu.goal_met = cpu.value < kCpuPercentGoal;
