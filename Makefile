@@ -41,13 +41,18 @@ fast: setup  ## Unit tests in debug mode, the quickest check while editing
 wheel: setup  ## The Python packages and the commands; leaves dist/maru-*.whl
 	scripts/wheel
 
-test-integrations: everything  ## LMCache itself on it (its environment takes 2 GB)
+# LMCache and SGLang have an environment each; the tests of one are not collected in the other's.
+INTEGRATION = PYTHONPATH=$(CURDIR)/build/release/python/packages:$(CURDIR)/tests \
+  MARU_PROGRAM=$(CURDIR)/build/maru PYTHONDONTWRITEBYTECODE=1
+PYTEST = -m pytest -q -p no:cacheprovider -o addopts=
+
+test-integrations: everything  ## LMCache and SGLang themselves on it (2 GB of packages each)
 	@scripts/python-env lmcache
-	PYTHONPATH=$(CURDIR)/build/release/python/packages:$(CURDIR)/tests \
-	  MARU_PROGRAM=$(CURDIR)/build/maru \
-	  PYTHONDONTWRITEBYTECODE=1 build/venv-lmcache/bin/python -m pytest -q -p no:cacheprovider \
-	  -o addopts= python/tests/integrations python/tests/tensors_test.py \
-	  python/tests/examples_test.py $(PYTEST_FLAGS)
+	@scripts/python-env sglang
+	$(INTEGRATION) build/venv-lmcache/bin/python $(PYTEST) python/tests/integrations \
+	  python/tests/tensors_test.py python/tests/examples_test.py $(PYTEST_FLAGS)
+	$(INTEGRATION) build/venv-sglang/bin/python $(PYTEST) python/tests/integrations \
+	  $(PYTEST_FLAGS_SGLANG)
 
 # Numbers of keys for which there is no memory are left out.
 BENCH_KEYS ?= 1k,1M,10M

@@ -1,5 +1,6 @@
-"""Servers with upstream's metadata endpoint, as LMCache's users give it."""
+"""Servers with upstream's metadata endpoint, as users of LMCache and SGLang give it."""
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -9,6 +10,13 @@ import time
 import pytest
 from server import Server
 
+if importlib.util.find_spec("sglang"):
+    import cpu_torchvision  # noqa: F401
+
+# LMCache and SGLang have an environment each.
+collect_ignore_glob = [
+    f"{name}_*" for name in ("lmcache", "sglang") if importlib.util.find_spec(name) is None
+]
 GONE_WITHIN_S = 60  # many times what it takes; then the test fails by what it finds
 
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-pytest.importorskip("lmcache")
-
-from lmcache_peer import CHUNK, Engine, at_once, opened, two  # noqa: E402
-from lmcache_test import assert_nothing_held  # noqa: E402
+from lmcache_peer import CHUNK, Engine
+from lmcache_test import assert_nothing_held
+from peers import at_once, opened, two
 
 PAIRS = 30
 CHUNKS = 8

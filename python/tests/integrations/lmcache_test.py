@@ -4,9 +4,8 @@ import struct
 
 import pytest
 
-pytest.importorskip("lmcache")
-
-from lmcache_peer import CHUNK, TOKEN_BYTES, Backend, Peer, at_once, opened, two  # noqa: E402
+from lmcache_peer import CHUNK, TOKEN_BYTES, Backend
+from peers import Peer, at_once, opened, two
 
 PAIRS = 30
 KEYS = list(range(16))
