@@ -16,7 +16,7 @@ from server import UNIX_ONLY, Server
 MARU = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "build/maru").resolve()
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 COMMANDS = ("serve", "resource-manager", "server", "demo", "put", "get", "exists", "rm", "unpin",
-            "ls", "stat", "top", "audit", "replay", "pool init", "pool inspect", "pool check",
+            "ls", "release", "stat", "top", "audit", "replay", "pool init", "pool inspect", "pool check",
             "pool dump", "pool renumber", "frame")
 
 
@@ -130,7 +130,7 @@ class Errors(unittest.TestCase):
 
     def test_each_command_without_a_server_is_exit_code_3(self):
         for words in (["put", "k", "/etc/hostname"], ["get", "k"], ["exists", "k"], ["rm", "k"],
-                      ["unpin", "k"], ["ls"], ["stat"], ["stat", "--clients"], ["audit"]):
+                      ["unpin", "k"], ["release", "a"], ["ls"], ["stat"], ["stat", "--clients"], ["audit"]):
             done = maru(*words, "--server", "/tmp/no-such.sock")
             self.assertEqual(done.returncode, 3, (words, done.stderr))
             self.assertIn("/tmp/no-such.sock", done.stderr)

@@ -22,11 +22,31 @@ constexpr OptionRow kCommon[] = {
 std::span<const OptionRow> CommonOptions() { return kCommon; }
 
 std::span<const Command* const> Commands() {
-  static constexpr const Command* kAll[] = {
-      &kServe,    &kResourceManager, &kServer, &kDemo,           &kPut,         &kGet,
-      &kExists,   &kRemove,          &kUnpin,  &kList,           &kStat,        &kTop,
-      &kAudit,    &kReplay,          &kBench,  &kPoolInit,       &kPoolInspect, &kPoolCheck,
-      &kPoolDump, &kPoolRenumber,    &kFrame,  &kReplayInstance, &kBenchWorker, &kReference};
+  static constexpr const Command* kAll[] = {&kServe,
+                                            &kResourceManager,
+                                            &kServer,
+                                            &kDemo,
+                                            &kPut,
+                                            &kGet,
+                                            &kExists,
+                                            &kRemove,
+                                            &kUnpin,
+                                            &kList,
+                                            &kRelease,
+                                            &kStat,
+                                            &kTop,
+                                            &kAudit,
+                                            &kReplay,
+                                            &kBench,
+                                            &kPoolInit,
+                                            &kPoolInspect,
+                                            &kPoolCheck,
+                                            &kPoolDump,
+                                            &kPoolRenumber,
+                                            &kFrame,
+                                            &kReplayInstance,
+                                            &kBenchWorker,
+                                            &kReference};
   return kAll;
 }
 

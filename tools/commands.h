@@ -7,6 +7,7 @@ namespace maru::tools {
 
 extern const Command kServe, kResourceManager, kServer;
 extern const Command kPut, kGet, kExists, kRemove, kUnpin, kList;
+extern const Command kRelease;
 extern const Command kStat, kTop, kAudit;
 extern const Command kReplay, kDemo, kBench;
 extern const Command kPoolInit, kPoolInspect, kPoolCheck, kPoolDump, kPoolRenumber;

@@ -22,6 +22,8 @@ std::string_view NameOf(wire::RegisterOutcome outcome) {
 std::string_view NameOf(wire::FreeOutcome outcome) { return wire::FreeOutcomeName(outcome); }
 std::string_view NameOf(wire::DeleteOutcome outcome) { return wire::DeleteOutcomeName(outcome); }
 std::string_view NameOf(wire::InspectTopic topic) { return wire::InspectTopicName(topic); }
+std::string_view NameOf(wire::ReleaseMode mode) { return wire::ReleaseModeName(mode); }
+std::string_view NameOf(wire::ReleaseVerdict verdict) { return wire::ReleaseVerdictName(verdict); }
 
 // Walks a message and sets a member for each field.
 class JsonWriter {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
+#include "layout/describe.h"
 #include "tools/commands.h"
 #include "tools/connect.h"
 #include "tools/output.h"
@@ -127,7 +128,11 @@ void PrintClients(const Json& clients) {
 // Who cut it: its client by its own name, or the server.
 std::string CutBy(const Json& region) {
   if (region.value("page_bytes", uint64_t{0}) > 0) return "the server";
-  return region.value("owned", false) ? Text(region, "instance_id") : "nobody any more";
+  if (!region.value("owned", false)) return "nobody any more";
+  // The id of a client of the resource manager goes on in the second text.
+  const bool of_rm =
+      region.value("road", "") == layout::RegionRoadName(layout::RegionRoad::kResourceManager);
+  return Text(region, "instance_id") + (of_rm ? Printable(region.value("lease_id", "")) : "");
 }
 
 void PrintRegions(const Json& regions) {

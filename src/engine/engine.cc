@@ -16,6 +16,7 @@
 #include "engine/metadata.h"
 #include "engine/recall.h"
 #include "engine/recover.h"
+#include "engine/region_release.h"
 #include "engine/register.h"
 #include "engine/resource_manager.h"
 #include "engine/retire.h"
@@ -60,6 +61,7 @@ class Engine::Impl {
         extents(&core, &retirement, &evictor, &text_room, &lending),
         metadata(&core, &retirement, &lending, &extents),
         resource_manager(&core, &lending),
+        region_release(&core, &lending, &resource_manager),
         audits(&core) {}
 
   Status Handle(ConnectionId connection, const Peer& peer, const wire::Request& request,
@@ -84,6 +86,7 @@ class Engine::Impl {
   Extents extents;
   Metadata metadata;
   ResourceManager resource_manager;
+  RegionRelease region_release;
   Audits audits;
 
  private:
@@ -145,6 +148,10 @@ struct Engine::Impl::Answer {
     return impl->audits.Ask(*client, request, Make<wire::AuditReply>());
   }
   Status operator()(const wire::UnpinRequest& request);
+  Status operator()(const wire::ReleaseRequest& request) {
+    impl->region_release.Release(*client, request, Make<wire::ReleaseReply>());
+    return OkStatus();
+  }
 };
 
 Status Engine::Impl::Answer::operator()(const wire::GiveBackRequest& request) {

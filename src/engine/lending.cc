@@ -179,6 +179,17 @@ Status Lending::Return(uint64_t id, std::string_view instance_id, uint64_t endpo
   return OkStatus();
 }
 
+bool Lending::LeaseHeld(const pool::Pool::ClientCut& client) const {
+  return Leased(client) && core_->region_leases.Find(LeaseOf(client)) != nullptr;
+}
+
+void Lending::Release(const Lent& lent) {
+  const pool::Pool::ClientCut& client = lent.region->cut.client;
+  if (!LeaseHeld(client)) return GiveBack(lent);
+  core_->region_leases.SetLapsed(LeaseOf(client));
+  End(lent);
+}
+
 void Lending::GiveBack(const Lent& lent) {
   // Without a time: a later server knows that its lease has not lapsed.
   lent.stock->pool().SetLeaseDeadline(lent.region->cut.slot, 0);

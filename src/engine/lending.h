@@ -47,6 +47,11 @@ class Lending {
   Lent Find(uint64_t id) const;
   // NotFound: the endpoint's instance owns no such region.
   Status Return(uint64_t id, std::string_view instance_id, uint64_t endpoint);
+  // By hand, since the client is gone: like Return. A lease that is held has lapsed then, so that a
+  // client that lives nevertheless is told. REQUIRES: owned, lent over the metadata protocol.
+  void Release(const Lent& lent);
+  // By a client that renews it, as far as its time tells.
+  bool LeaseHeld(const pool::Pool::ClientCut& client) const;
   // REQUIRES: owned. The region may be gone then.
   void End(const Lent& lent);
 

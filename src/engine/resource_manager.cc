@@ -31,14 +31,16 @@ pool::Pool::ClientCut Cut(std::string_view client_id, uint64_t request_id) {
           .request_id = request_id};
 }
 
-std::string ClientIdOf(const pool::Pool::ClientCut& cut) { return cut.instance_id + cut.lease_id; }
-
 // Two requests for so many bytes are the same, also for a server that knows the region alone.
 uint64_t SubjectOf(uint64_t bytes) {
   return bytes > layout::kPoolBytesMax ? bytes : AlignUp(bytes, layout::kUnitBytes);
 }
 
 }  // namespace
+
+std::string ResourceManager::ClientIdOf(const pool::Pool::ClientCut& cut) {
+  return cut.instance_id + cut.lease_id;
+}
 
 RmReply ResourceManager::Answer(ConnectionId connection, const compat::RmRequest& request) {
   RmReply reply;
@@ -133,6 +135,18 @@ void ResourceManager::Disconnected(ConnectionId connection) {
   if (--client->second.connections > 0) return;
   client->second.gone_since_ns = core_->now_ns;
   if (client->second.regions.empty() && client->second.answered.empty()) rm.clients.erase(client);
+}
+
+bool ResourceManager::Connected(const pool::Pool::ClientCut& cut) const {
+  return core_->rm_clients.clients.at(ClientIdOf(cut)).connections > 0;
+}
+
+void ResourceManager::Release(const Lending::Lent& lent) {
+  const RegionId id = lent.region->cut.id;
+  RmClients::Client& client = core_->rm_clients.clients.at(ClientIdOf(lent.region->cut.client));
+  client.regions.erase(id);
+  ForgetAlloc(&client, id);
+  lending_->End(lent);
 }
 
 uint64_t ResourceManager::EndGone() {
@@ -292,9 +306,8 @@ RmReply ResourceManager::Free(ConnectionId connection, const compat::RmFreeReque
 
 RmReply ResourceManager::FreeNew(RmClients::Client* client, const compat::RmFreeRequest& request) {
   const RegionId id(static_cast<uint32_t>(request.handle.region_id));  // genuine, so 31 bits
-  if (client->regions.erase(id) > 0) {
-    ForgetAlloc(client, id);
-    lending_->End(lending_->Find(id.value()));
+  if (client->regions.contains(id)) {
+    Release(lending_->Find(id.value()));
     return compat::RmFreeReply{RmStatus::kOk};
   }
   for (const std::unique_ptr<Stock>& stock : core_->stocks) {

@@ -37,6 +37,12 @@ class ResourceManager {
   uint64_t EndGone();
   // Nobody was served for so long: that time counts against no client.
   void NotServed(uint64_t pause_ns);
+  // A client's id as its regions' records keep it. REQUIRES: lent by the resource manager.
+  static std::string ClientIdOf(const pool::Pool::ClientCut& cut);
+  // Whether any connection of that region's client is open. REQUIRES: as above, and owned.
+  bool Connected(const pool::Pool::ClientCut& cut) const;
+  // By hand: as if its client had freed it. The region may be gone then. REQUIRES: as above.
+  void Release(const Lending::Lent& lent);
   // At the start of a server: clients that have regions are gone from now on.
   void TakeOver();
 

@@ -46,6 +46,7 @@ static_assert(kStands<MessageType::kInspect, InspectRequest, InspectReply>);
 static_assert(kStands<MessageType::kList, ListRequest, ListReply>);
 static_assert(kStands<MessageType::kAudit, AuditRequest, AuditReply>);
 static_assert(kStands<MessageType::kUnpin, UnpinRequest, UnpinReply>);
+static_assert(kStands<MessageType::kRelease, ReleaseRequest, ReleaseReply>);
 
 // The constants of codec.h, and what must fit into one frame by itself.
 static_assert(PayloadBytes(RegisterRequest{}) == kRegisterRequestBytes);
@@ -70,6 +71,9 @@ static_assert(PayloadBytes(FindReply{}) + kKeysPerMessageMax * kItemBytesMin<Fin
 static_assert(PayloadBytes(AttachReply{}) + kServerVersionBytesMax +
                   layout::kPoolsMax * kItemBytesMin<AttachedPool> +
                   kLeaseBlocksPerAttachMax * kItemBytesMin<uint64_t> <=
+              layout::kPayloadBytesMax);
+static_assert(PayloadBytes(ReleaseReply{}) +
+                  kRegionsPerReleaseMax * kItemBytesMin<ReleaseReply::Item> <=
               layout::kPayloadBytesMax);
 static_assert(sizeof(InspectReply::next_cursor) + kCountBytes + kJsonBytesMax <=
               layout::kPayloadBytesMax);
@@ -201,7 +205,7 @@ struct Decoder::Rooms {
              std::vector<AttachedPool>, std::vector<SettleReply::Item>,
              std::vector<RegisterReply::Item>, std::vector<FindReply::Item>,
              std::vector<DeleteOutcome>, std::vector<ListReply::Item>, std::vector<uint8_t>,
-             std::vector<uint64_t>>
+             std::vector<uint64_t>, std::vector<ReleaseReply::Item>>
       lists;
 
   // Empties the variant; the room of its lists stays here.

@@ -23,12 +23,12 @@ constexpr const char* kRequestFrames[] = {
     kAttachRequestFrame,   kGrantRequestFrame,      kRegisterRequestFrame, kSettleRequestFrame,
     kGiveBackRequestFrame, kFreeRequestFrame,       kResolveRequestFrame,  kFindRequestFrame,
     kDeleteRequestFrame,   kGrowLeasesRequestFrame, kPingRequestFrame,     kInspectRequestFrame,
-    kListRequestFrame,     kAuditRequestFrame,      kUnpinRequestFrame};
+    kListRequestFrame,     kAuditRequestFrame,      kUnpinRequestFrame,    kReleaseRequestFrame};
 constexpr const char* kReplyFrames[] = {
     kAttachReplyFrame,   kGrantReplyFrame,      kRegisterReplyFrame, kSettleReplyFrame,
     kGiveBackReplyFrame, kFreeReplyFrame,       kResolveReplyFrame,  kFindReplyFrame,
     kDeleteReplyFrame,   kGrowLeasesReplyFrame, kPingReplyFrame,     kInspectReplyFrame,
-    kListReplyFrame,     kAuditReplyFrame,      kUnpinReplyFrame};
+    kListReplyFrame,     kAuditReplyFrame,      kUnpinReplyFrame,    kReleaseReplyFrame};
 
 template <typename Variant>
 std::string ShowAll(const Variant& message) {
@@ -226,7 +226,7 @@ TEST(Codec, BrokenHeadersAreNamed) {
   };
   EXPECT_THAT(broken(0, 0), HasSubstr("magic is 0x55524100, expected 0x5552414d"));
   EXPECT_THAT(broken(4, 0), HasSubstr("type 0 is unknown"));
-  EXPECT_THAT(broken(4, 16), HasSubstr("type 16 is unknown"));
+  EXPECT_THAT(broken(4, 17), HasSubstr("type 17 is unknown"));
   EXPECT_THAT(broken(5, 0x80), HasSubstr("a reply where a request belongs"));
   EXPECT_THAT(broken(6, 1), HasSubstr("grant request: status is 1, expected 0"));
   EXPECT_THAT(broken(8, 11), HasSubstr("payload_bytes is 11, but 12 follow"));
@@ -318,7 +318,7 @@ TEST(Codec, TheEncoderRefusesWhatTheDecoderWould) {
   refused(DeleteRequest{{key, key}}, "delete request: a frame of 131116 bytes, at most 131072");
   reply_refused(MessageType::kGrowLeases, GrowLeasesReply{{4096}}, "at offset 4096 is no lease");
   reply_refused(MessageType::kGrowLeases, GrantReply{}, "holds the message of type 3");
-  reply_refused(static_cast<MessageType>(16), GrantReply{}, "type 16");
+  reply_refused(static_cast<MessageType>(17), GrantReply{}, "type 17");
   const auto size =
       EncodeRequest(PingRequest{}, RequestNumber(1), Epoch(1), std::span(buffer).first(31));
   EXPECT_THAT(std::string(size.status().message()), HasSubstr("32 bytes, at most 31"));
@@ -401,7 +401,7 @@ TEST(Names, EveryMessageHasOne) {
   for (size_t type = 1; type < std::variant_size_v<Request>; ++type) {
     EXPECT_NE(MessageTypeName(static_cast<MessageType>(type)), "unknown");
   }
-  EXPECT_EQ(MessageTypeName(static_cast<MessageType>(16)), "unknown");
+  EXPECT_EQ(MessageTypeName(static_cast<MessageType>(17)), "unknown");
   EXPECT_EQ(RegisterOutcomeName(RegisterOutcome::kRejected), "rejected");
   EXPECT_EQ(SettleVerdictName(SettleVerdict::kGone), "gone");
   EXPECT_EQ(DeleteOutcomeName(DeleteOutcome::kPinned), "pinned");

@@ -20,6 +20,8 @@ std::string_view NameOf(RegisterOutcome outcome) { return RegisterOutcomeName(ou
 std::string_view NameOf(FreeOutcome outcome) { return FreeOutcomeName(outcome); }
 std::string_view NameOf(DeleteOutcome outcome) { return DeleteOutcomeName(outcome); }
 std::string_view NameOf(InspectTopic topic) { return InspectTopicName(topic); }
+std::string_view NameOf(ReleaseMode mode) { return ReleaseModeName(mode); }
+std::string_view NameOf(ReleaseVerdict verdict) { return ReleaseVerdictName(verdict); }
 
 // Walks a message and writes a line for each field.
 class Describer {

@@ -37,6 +37,7 @@ enum class MessageType : uint16_t {
   kList = 13,
   kAudit = 14,
   kUnpin = 15,
+  kRelease = 16,
 };
 
 // A life of a page.
@@ -54,6 +55,10 @@ inline constexpr uint32_t kPagesPerMessageMax = 8192;
 inline constexpr uint32_t kServerVersionBytesMax = 64;
 inline constexpr uint32_t kStatusTextBytesMax = 4096;  // longer ones are cut by the encoder
 inline constexpr uint32_t kJsonBytesMax = layout::kPayloadBytesMax - 64;
+inline constexpr uint32_t kRegionsPerReleaseMax = 1024;
+// Of a name by which clients of upstream's protocols call themselves; the server keeps less of a
+// long one (engine/record_name.h).
+inline constexpr uint32_t kInstanceIdBytesMax = 4096;
 // Lease blocks of one client over all its pools, since the attach reply lists them all. The server
 // refuses to add one beyond it.
 inline constexpr uint32_t kLeaseBlocksPerAttachMax = 32'000;
@@ -243,14 +248,45 @@ struct UnpinReply {
   std::vector<uint8_t> unpinned;
 };
 
+// Regions of a client of upstream's protocols that is gone, in order of their ids: those that the
+// metadata endpoint of the asker's namespace lent to an instance of that id, and those of a client
+// of the resource manager that has it.
+enum class ReleaseMode : uint8_t {
+  kTell = 1,     // changes nothing
+  kRelease = 2,  // but those whose client is known to live
+  kForce = 3,
+};
+enum class ReleaseVerdict : uint8_t {
+  kReleased = 1,   // or would be, to kTell
+  kLeased = 2,     // kept: its lease is held
+  kConnected = 3,  // kept: its client is connected to the resource manager
+};
+struct ReleaseRequest {
+  ReleaseMode mode = ReleaseMode::kTell;
+  uint32_t from_region = 0;  // ids from there on
+  std::string_view instance_id;
+};
+struct ReleaseReply {
+  struct Item {
+    RegionId region{0};
+    uint64_t length_bytes = 0;
+    uint64_t keys = 0;       // that point into it: it goes with the last of them
+    uint64_t condemned = 0;  // deleted ones whose bytes readers hold
+    ReleaseVerdict verdict = ReleaseVerdict::kReleased;
+  };
+  std::vector<Item> items;   // kRegionsPerReleaseMax at most
+  uint32_t next_region = 0;  // to go on with; 0: these were all
+};
+
 // The status of a reply that is an error stands beside it; the variant is empty then.
-using Request = std::variant<std::monostate, AttachRequest, SettleRequest, GrantRequest,
-                             RegisterRequest, GiveBackRequest, FreeRequest, ResolveRequest,
-                             FindRequest, DeleteRequest, GrowLeasesRequest, PingRequest,
-                             InspectRequest, ListRequest, AuditRequest, UnpinRequest>;
+using Request =
+    std::variant<std::monostate, AttachRequest, SettleRequest, GrantRequest, RegisterRequest,
+                 GiveBackRequest, FreeRequest, ResolveRequest, FindRequest, DeleteRequest,
+                 GrowLeasesRequest, PingRequest, InspectRequest, ListRequest, AuditRequest,
+                 UnpinRequest, ReleaseRequest>;
 using Reply =
     std::variant<std::monostate, AttachReply, SettleReply, GrantReply, RegisterReply, GiveBackReply,
                  FreeReply, ResolveReply, FindReply, DeleteReply, GrowLeasesReply, PingReply,
-                 InspectReply, ListReply, AuditReply, UnpinReply>;
+                 InspectReply, ListReply, AuditReply, UnpinReply, ReleaseReply>;
 
 }  // namespace maru::wire

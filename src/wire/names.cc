@@ -19,6 +19,7 @@ std::string_view MessageTypeName(MessageType type) {
     case MessageType::kList: return "list";
     case MessageType::kAudit: return "audit";
     case MessageType::kUnpin: return "unpin";
+    case MessageType::kRelease: return "release";
   }
   return "unknown";
 }
@@ -66,6 +67,24 @@ std::string_view InspectTopicName(InspectTopic topic) {
     case InspectTopic::kClients: return "clients";
     case InspectTopic::kRegions: return "regions";
     case InspectTopic::kCondemned: return "condemned";
+  }
+  return "unknown";
+}
+
+std::string_view ReleaseModeName(ReleaseMode mode) {
+  switch (mode) {
+    case ReleaseMode::kTell: return "tell";
+    case ReleaseMode::kRelease: return "release";
+    case ReleaseMode::kForce: return "force";
+  }
+  return "unknown";
+}
+
+std::string_view ReleaseVerdictName(ReleaseVerdict verdict) {
+  switch (verdict) {
+    case ReleaseVerdict::kReleased: return "released";
+    case ReleaseVerdict::kLeased: return "leased";
+    case ReleaseVerdict::kConnected: return "connected";
   }
   return "unknown";
 }

@@ -14,5 +14,7 @@ std::string_view RegisterOutcomeName(RegisterOutcome outcome);
 std::string_view FreeOutcomeName(FreeOutcome outcome);
 std::string_view DeleteOutcomeName(DeleteOutcome outcome);
 std::string_view InspectTopicName(InspectTopic topic);
+std::string_view ReleaseModeName(ReleaseMode mode);
+std::string_view ReleaseVerdictName(ReleaseVerdict verdict);
 
 }  // namespace maru::wire

@@ -87,6 +87,15 @@ constexpr void Walk(V& v, M& m) {
   v.Text("key", m.key, layout::kKeyBytesMax);
 }
 
+template <typename V, Is<ReleaseReply::Item> M>
+constexpr void Walk(V& v, M& m) {
+  v.Number("region", m.region, layout::kRegionIdMax);
+  v.Number("length_bytes", m.length_bytes, layout::kPoolBytesMax);
+  v.Number("keys", m.keys);
+  v.Number("condemned", m.condemned);
+  v.Choice("verdict", m.verdict, ReleaseVerdict::kConnected);
+}
+
 // Requests.
 
 // A client of another protocol version is told so by the server: from its request only the versions
@@ -165,6 +174,13 @@ template <typename V, Is<AuditRequest> M>
 constexpr void Walk(V& v, M& m) {
   v.Flag("verify_bytes", m.verify_bytes);
   v.Number("audit", m.audit);
+}
+
+template <typename V, Is<ReleaseRequest> M>
+constexpr void Walk(V& v, M& m) {
+  v.Choice("mode", m.mode, ReleaseMode::kForce);
+  v.Number("from_region", m.from_region);
+  v.Text("instance_id", m.instance_id, kInstanceIdBytesMax);
 }
 
 // Replies.
@@ -253,6 +269,12 @@ constexpr void Walk(V& v, M& m) {
 template <typename V, Is<UnpinReply> M>
 constexpr void Walk(V& v, M& m) {
   v.List("unpinned", m.unpinned, kKeysPerMessageMax);
+}
+
+template <typename V, Is<ReleaseReply> M>
+constexpr void Walk(V& v, M& m) {
+  v.Number("next_region", m.next_region);
+  v.List("items", m.items, kRegionsPerReleaseMax);
 }
 
 template <typename V, Is<std::monostate> M>
