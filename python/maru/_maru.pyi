@@ -125,6 +125,8 @@ class NativeHandler:
 
     def _inspect(self, topic: int, cursor: int) -> tuple[str, int]: ...
 
+    def _list_keys(self, prefix: str | bytes, cursor: int) -> tuple[list[bytes], int]: ...
+
     def alloc(self, size: int) -> AllocHandle:
         """A page to write `size` bytes to. Usually no message to the server."""
 
@@ -178,6 +180,9 @@ class NativeHandler:
 
     def delete(self, key: str | bytes) -> bool:
         """Deletes a key, whoever stored it. False: not there, or pinned."""
+
+    def batch_delete(self, keys: Iterable[str | bytes]) -> list[bool]:
+        """delete() of each."""
 
     def _regions(self) -> list[tuple[int, int, int]]: ...
 

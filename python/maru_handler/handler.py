@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
@@ -150,6 +150,16 @@ class MaruHandler(_maru.NativeHandler):
         if self._region_added is not None and handle.region_id not in self._regions_told:
             self._tell_regions()
         return handle
+
+    # --- Keys.
+
+    def keys(self, prefix: str | bytes = "") -> Iterator[bytes]:
+        """The keys that begin with PREFIX, in no order. Those that come or go meanwhile may be
+        among them or not."""
+        cursor = -1
+        while cursor != 0:
+            some, cursor = self._list_keys(prefix, max(cursor, 0))
+            yield from some
 
     # --- Statistics.
 

@@ -121,9 +121,21 @@ def _kind(pool: Any) -> str:
     names = ("dtype", "temporal_dtype", "indexer_dtype")
     dtypes = dict.fromkeys(str(getattr(pool, name)) for name in names if hasattr(pool, name))
     parts = [dtype.removeprefix("torch.") for dtype in dtypes]
+    if "uint8" in parts:
+        parts.append(_kv_cache_dtype())
     parts.append(str(pool.layout))
     tag = getattr(pool, "storage_format_tag", None)
     return "_".join(parts if tag is None else [*parts, str(tag)])
+
+
+def _kv_cache_dtype() -> str:
+    """What the engine was told: fp8 formats lie in host pools as bytes, which do not say which."""
+    try:
+        from sglang.srt.runtime_context import get_model
+
+        return str(get_model().kv_cache_dtype)
+    except (AttributeError, ImportError, RuntimeError, ValueError):
+        return "auto"  # no engine runs here
 
 
 def host_pages(pool: Any) -> HostPages[Any]:

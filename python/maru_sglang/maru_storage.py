@@ -36,6 +36,7 @@ T = TypeVar("T")
 
 _KV = str(PoolName.KV)
 _TENSOR_PAGE_BYTES = 1 << 20  # for set() before a host pool is registered
+_DELETED_AT_ONCE = 1024
 # What Maru, torch and SGLang's host pools raise.
 _FAILURES = (RuntimeError, ValueError, TypeError, AssertionError)
 
@@ -318,7 +319,21 @@ class MaruStorage(HiCacheStorage):  # type: ignore[misc, unused-ignore]
     # --- Life.
 
     def clear(self) -> None:
-        """Nothing: other instances use the keys."""
+        """Deletes the pages that this instance would find, for all that share them: whoever clears
+        has changed what a model computes."""
+        self._or(None, "clear", self._clear)
+
+    def _clear(self) -> None:
+        handler = self._reader()
+        ends = [self._keys([""], name)[0].encode() for name in {_KV, *self._pages}]
+        ours: list[bytes] = []
+        for key in handler.keys():
+            if any(key.endswith(end) and _is_hash(key.removesuffix(end)) for end in ends):
+                ours.append(key)
+            if len(ours) == _DELETED_AT_ONCE:
+                handler.batch_delete(ours)
+                ours.clear()
+        handler.batch_delete(ours)
 
     def get_stats(self) -> Any:
         """SGLang's StorageMetrics of the batches since the last call, where its metrics are on."""
@@ -352,6 +367,11 @@ def _store(
     for number, answer in zip(made, answers, strict=True):
         stored[number] = answer
     return stored
+
+
+def _is_hash(key: bytes) -> bool:
+    """Whether it may be SGLang's, not a key and the beginning of another model's name."""
+    return not any(mark in key for mark in b"._/")
 
 
 def _bytes_of(value: Any) -> torch.Tensor:

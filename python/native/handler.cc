@@ -387,6 +387,21 @@ bool NativeHandler::Delete(nb::handle key) {
   return ValueOr(deleted, Deleted::kMissing, "delete") == Deleted::kDeleted;
 }
 
+nb::list NativeHandler::BatchDelete(nb::handle keys) {
+  const auto client = this->client();
+  const Keys texts(keys);
+  const auto deleted = [&] {
+    const nb::gil_scoped_release released;
+    return client->impl().handler().BatchDelete(texts.views());
+  }();
+  const std::vector<wire::DeleteOutcome> missing(texts.size(), wire::DeleteOutcome::kMissing);
+  nb::list answers;
+  for (const wire::DeleteOutcome outcome : ValueOr(deleted, missing, "batch_delete")) {
+    answers.append(nb::bool_(outcome == wire::DeleteOutcome::kDeleted));
+  }
+  return answers;
+}
+
 bool NativeHandler::Ping() {
   const auto client = client_;
   if (client == nullptr) return false;
@@ -406,6 +421,26 @@ nb::tuple NativeHandler::Inspect(uint8_t topic, uint64_t cursor) const {
   const auto* const summary = std::get_if<wire::InspectReply>(&reply);
   if (summary == nullptr) Raise(DataLoss("the answer to a question for a summary is another"));
   return nb::make_tuple(nb::str(summary->json.c_str(), summary->json.size()), summary->next_cursor);
+}
+
+nb::tuple NativeHandler::ListKeys(nb::handle prefix, uint64_t cursor) const {
+  const auto client = this->client();
+  wire::ListRequest request;
+  request.prefix = KeyOf(prefix);
+  request.cursor = cursor;
+  wire::Reply reply;
+  const Status asked = [&] {
+    const nb::gil_scoped_release released;
+    return client->impl().handler().Ask(request, &reply);
+  }();
+  OkOrRaise(asked);
+  const auto* const listed = std::get_if<wire::ListReply>(&reply);
+  if (listed == nullptr) Raise(DataLoss("the answer to a question for keys is another"));
+  nb::list keys;
+  for (const wire::ListReply::Item& item : listed->items) {
+    keys.append(nb::bytes(item.key.data(), item.key.size()));
+  }
+  return nb::make_tuple(keys, listed->next_cursor);
 }
 
 nb::list NativeHandler::Regions() const {

@@ -39,10 +39,13 @@ class NativeHandler {
   nanobind::list BatchPin(nanobind::handle keys);
   nanobind::list BatchUnpin(nanobind::handle keys);
   bool Delete(nanobind::handle key);
+  nanobind::list BatchDelete(nanobind::handle keys);
   bool Ping();
   nanobind::dict Statistics() const;
   // JSON of the server, and where it goes on; 0: nowhere.
   nanobind::tuple Inspect(uint8_t topic, uint64_t cursor) const;
+  // Some keys that begin so, and where it goes on; 0: nowhere.
+  nanobind::tuple ListKeys(nanobind::handle prefix, uint64_t cursor) const;
   // (region id, pages, bytes of a page) of each region of pages.
   nanobind::list Regions() const;
   // Read-only memory of a region, without a lease: None when there is none such.

@@ -41,7 +41,10 @@ void DefineConnection(Type& type) {
       .def("_statistics", &NativeHandler::Statistics,
            nb::sig("def _statistics(self) -> dict[str, int]"))
       .def("_inspect", &NativeHandler::Inspect, nb::arg("topic"), nb::arg("cursor"),
-           nb::sig("def _inspect(self, topic: int, cursor: int) -> tuple[str, int]"));
+           nb::sig("def _inspect(self, topic: int, cursor: int) -> tuple[str, int]"))
+      .def("_list_keys", &NativeHandler::ListKeys, nb::arg("prefix"), nb::arg("cursor"),
+           nb::sig("def _list_keys(self, prefix: str | bytes, cursor: int) -> "
+                   "tuple[list[bytes], int]"));
 }
 
 void DefineStores(Type& type) {
@@ -97,7 +100,9 @@ void DefinePins(Type& type) {
            "unpin() of each.")
       .def("delete", &NativeHandler::Delete, nb::arg("key"),
            nb::sig("def delete(self, key: str | bytes) -> bool"),
-           "Deletes a key, whoever stored it. False: not there, or pinned.");
+           "Deletes a key, whoever stored it. False: not there, or pinned.")
+      .def("batch_delete", &NativeHandler::BatchDelete, nb::arg("keys"),
+           nb::sig(MARU_BATCH("delete")), "delete() of each.");
 }
 
 void DefineRegions(Type& type) {

@@ -175,8 +175,24 @@ def test_a_pinned_key_is_not_deleted(handler):
     assert handler.pin("key")
     assert handler.delete("key") is False
     assert handler.exists("key")
+    assert handler.batch_delete(["no", "key"]) == [False, False]
     assert handler.unpin("key")
     assert handler.delete("key") is True
+
+
+def test_keys_are_listed_and_deleted_at_once(handler, connect):
+    keys = [f"{number}".encode() for number in range(1, 301)]
+    assert handler.batch_store(keys, [b"1"] * 300) == [True] * 300
+    assert put(connect(namespace="theirs"), "4", b"1")
+    assert sorted(handler.keys()) == sorted(keys)
+    assert sorted(handler.keys("29")) == sorted(key for key in keys if key.startswith(b"29"))
+    assert list(handler.keys(b"no")) == []
+    deleted = [key for key in handler.keys() if handler.delete(key)]
+    assert sorted(deleted) == sorted(keys) and list(handler.keys()) == []
+    assert handler.batch_store(keys, [b"1"] * 300) == [True] * 300
+    assert handler.batch_delete([*keys[:299], "no", keys[0]]) == [True] * 299 + [False] * 2
+    assert list(handler.keys()) == keys[299:]
+    assert handler.batch_delete([]) == []
 
 
 @pytest.mark.parametrize(

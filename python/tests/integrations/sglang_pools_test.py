@@ -162,3 +162,14 @@ def test_kv_that_lies_in_the_sidecars_alone(storage):
     assert one.batch_set_v2([states]) == {PoolName.MAMBA: [True] * 2}
     assert exists(one, PoolName.MAMBA, ALL, None) == (2, [1, 2], 2)
     assert one.batch_exists(KEYS) == 0, "nothing is stored of it"
+
+
+def test_clear_deletes_of_all_pools(storage):
+    pools = hybrid()
+    one = storage(pools)
+    for name in pools:
+        assert one.batch_set_v2([transfer(pools, name, ["a"], [0])]) == {name: [True]}
+    assert exists(one, PoolName.MAMBA, ALL, None, ["a"]) == (1, [1], 1)
+    one.clear()
+    assert one.batch_set_v1(["a"], indices(pools[PoolName.KV], [0])) == [True]
+    assert exists(one, PoolName.MAMBA, ALL, None, ["a"]) == (0, [], 0)

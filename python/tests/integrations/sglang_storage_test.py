@@ -9,6 +9,7 @@ import pytest
 import torch
 from server import Server
 from sglang.srt.observability.metrics_collector import StorageMetrics
+from sglang.srt.runtime_context import get_context
 from sglang_peer import (
     OTHER,
     PAGE_BYTES,
@@ -54,6 +55,8 @@ def test_what_cannot_be_had_or_stored(storage):
     assert one.get("no") is None and one.batch_get(["no", "no"]) == [None, None]
     assert one.get("a", torch.zeros(15)) is None, "of another size"
     assert one.batch_get(["a"], [None, None]) == [None]
+    told = one.batch_get(["a", "a", "no"], [torch.zeros(15), torch.ones(16), torch.zeros(16)])
+    assert told[0] is told[2] is None and torch.equal(told[1], torch.zeros(16))
     assert one.set("b") is one.set("b", b"no tensor") is one.batch_set([], []) is False
     assert one.batch_set(["b", "c"], [torch.zeros(1)]) is False
     assert one.set("large", torch.zeros(1 << 20)) is False
@@ -140,6 +143,15 @@ def test_neither_are_those_of_another_dtype_or_layout(storage):
         assert storage(mha_pool(layout)).exists("a") is False
 
 
+def test_nor_those_of_another_fp8_format(storage):
+    pools = [mha_pool(dtype=torch.uint8) for _ in range(3)]
+    with get_context().override_server_args(kv_cache_dtype="fp8_e5m2"):
+        assert storage(pools[0]).batch_set_v1(["a"], indices(pools[0], [1])) == [True]
+        assert storage(pools[1]).exists("a") is True
+    with get_context().override_server_args(kv_cache_dtype="fp8_e4m3"):
+        assert storage(pools[2]).exists("a") is False
+
+
 def test_ranks_of_a_model_with_latent_attention_share(storage):
     ours, theirs = mla_pool(), mla_pool()
     fill(ours, 1, 5)
@@ -214,11 +226,19 @@ def test_settings_that_cannot_be(storage, server):
         storage()
 
 
-def test_clear_leaves_what_others_use(storage):
-    one = storage()
-    assert one.set("a", torch.zeros(1)) is True
-    assert one.clear() is None
-    assert one.exists("a") is True
+def test_clear_deletes_what_it_would_find(storage):
+    pool = mha_pool()
+    one, twin = storage(pool), storage(pool)
+    hashes = [f"{number:064x}" for number in range(2000)]
+    assert one.batch_set_v1(hashes, indices(pool, [0] * 2000)) == [True] * 2000
+    others = [storage(pool, tp_rank=1, tp_size=2), storage(pool, model_name="other_org/model")]
+    others.append(storage(pool, model_name="model"))
+    for other in others:
+        assert other.batch_set_v1(hashes[:2], indices(pool, [0, 1])) == [True] * 2
+    assert twin.clear() is None
+    assert one.batch_exists(hashes[::-1]) == one.batch_exists(hashes) == 0
+    assert [other.batch_exists(hashes) for other in others] == [2] * 3
+    assert one.batch_set_v1(hashes[:1], indices(pool, [0])) == [True]
 
 
 def test_rates_are_told_once(storage):
