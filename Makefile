@@ -66,6 +66,8 @@ bench: everything  ## Every operation beside the machine's limits, and the layer
 	build/release/bench/engine_memory_bench --keys=1000000
 	build/release/bench/steps_bench --keys=1000000
 	build/release/bench/upstream_bench --server=build/maru --keys=1000000
+	PYTHONPATH=build/release/python/packages PYTHONDONTWRITEBYTECODE=1 \
+	  build/venv/bin/python bench/python_bench.py build/maru --keys=1M
 
 lint:  ## Format, sizes, layers; clang-tidy on files changed since their last clean result
 	@scripts/setup --checks

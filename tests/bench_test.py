@@ -32,6 +32,11 @@ class Bench(unittest.TestCase):
         rows = rows_of(done)
         lookups = [row for row in rows if row["section"] == "catalogue"]
         self.assertEqual(len(lookups), 3 * 2 * 2)
+        # So many keys in one call: 16 take longer than 2 of one.
+        took = {(row["operation"], row["processes"], row["batch"]): row["p50_ns"]
+                for row in lookups}
+        for operation, readers, _ in took:
+            self.assertGreater(took[operation, readers, 16], 2 * took[operation, readers, 1])
         messages = [row for row in rows if row["section"] == "socket"]
         self.assertEqual(len({row["operation"] for row in messages}), 7)
         # By message as in the catalogue, in each placement.
@@ -111,11 +116,14 @@ class Bench(unittest.TestCase):
     def ended(self, server, number):
         """A run on that server, ended by that signal while it measures."""
         with subprocess.Popen([MARU, "bench", "--server", server.socket, "--keys", "3k", "--only",
-                               "catalogue", "--time", "50"], text=True, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE) as run:
+                               "catalogue", "--readers", "1,3", "--time", "50"], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
             self.assertTrue(any("look-ups" in line for line in run.stderr))
-            live = json.loads(server.run("stat", "--json").stdout)["pools"][0]["pages"]["live"]
-            self.assertEqual(live, 3000)
+            stat = server.json("stat")
+            self.assertEqual(stat["pools"][0]["pages"]["live"], 3000)
+            while stat["clients"]["attached"] != 3:  # the readers come one after the other
+                self.assertIsNone(run.poll(), "it has ended without as many readers")
+                stat = server.json("stat")
             run.send_signal(number)
             error = run.stderr.read()
         return run.returncode, error
