@@ -19,6 +19,17 @@ std::vector<std::byte> ErrorReply(upstream::RmStatus status, std::string_view me
   return upstream::EncodeRmReply(upstream::RmErrorReply{status, std::string(message)});
 }
 
+bool MakesRegion(const upstream::RmRequest& request) {
+  return std::holds_alternative<upstream::RmAllocRequest>(request);
+}
+
+// In requests that only tell or take away: what makes something takes milliseconds.
+size_t CostOf(const upstream::RmRequest& request) {
+  const bool makes =
+      MakesRegion(request) || std::holds_alternative<upstream::RmOpenRequest>(request);
+  return makes ? ResourceManagerEndpoint::kRequestsPerTurnMax : 1;
+}
+
 }  // namespace
 
 std::optional<std::vector<std::byte>> ResourceManagerService::GoOn(uint64_t number) {
@@ -38,7 +49,7 @@ Result<std::unique_ptr<ResourceManagerEndpoint>> ResourceManagerEndpoint::Create
   MARU_RETURN_IF_ERROR(loop->Watch(self->listener_.fd(), os::Interest::kRead,
                                    [self](const os::ReadyEvent&) { self->Accept(); }));
   MARU_RETURN_IF_ERROR(loop->Watch(self->again_.fd(), os::Interest::kRead,
-                                   [self](const os::ReadyEvent&) { self->GoOn(); }));
+                                   [self](const os::ReadyEvent&) { self->TakeTurn(); }));
   return endpoint;
 }
 
@@ -80,9 +91,11 @@ void ResourceManagerEndpoint::SetAccepting(os::Interest interest) {
 
 uint64_t ResourceManagerEndpoint::LongestSilent() const {
   std::map<std::string_view, size_t> kept;  // connections of each client
-  const auto stays = [&](uint64_t id, const std::string& client) {
+  const auto stays = [&](uint64_t id, const Connection& connection) {
+    // It is not the one that is silent.
+    if (connection.in_line) return true;
+    const std::string& client = connection.client_id;
     if (client.empty()) return false;
-    if (connections_.at(id)->under_way != 0) return true;
     const RmHolds holds = service_->HoldsOf({id, client});
     if (holds.endpoints > 0) return true;
     return holds.regions > 0 && ++kept[client] <= holds.regions;
@@ -90,7 +103,7 @@ uint64_t ResourceManagerEndpoint::LongestSilent() const {
   uint64_t silent = 0;
   uint64_t last_read = ~uint64_t{0};
   for (const auto& [id, connection] : connections_) {
-    if (stays(id, connection->client_id) || connection->last_read >= last_read) continue;
+    if (stays(id, *connection) || connection->last_read >= last_read) continue;
     silent = id;
     last_read = connection->last_read;
   }
@@ -121,15 +134,17 @@ void ResourceManagerEndpoint::OnReady(uint64_t id, const os::ReadyEvent& event) 
 }
 
 void ResourceManagerEndpoint::Serve(uint64_t id, Connection& connection) {
-  // Sending makes room for further replies to requests that are here already.
-  do {
-    if (!Write(connection)) return Close(id);
-  } while (AnswerAll(id, connection));
-  const bool under_way = connection.under_way != 0;
-  if (connection.ending && connection.waiting() == 0 && !under_way) return Close(id);
+  if (!Write(connection)) return Close(id);
+  const bool has_work = connection.HasWork();
+  if (has_work && !connection.in_line) {
+    connection.in_line = true;
+    line_.push_back(id);
+    again_.Notify();
+  }
+  if (connection.ending && connection.waiting() == 0 && !has_work) return Close(id);
 
   const bool may_read = !connection.ending && connection.waiting() < kReplyBytesWaitingMax &&
-                        !(under_way && connection.in.size() == kInBytesMax);
+                        connection.in.size() < kInBytesMax;
   os::Interest interest = may_read ? os::Interest::kRead : os::Interest::kNone;
   if (connection.waiting() > 0) {
     interest = may_read ? os::Interest::kReadWrite : os::Interest::kWrite;
@@ -174,39 +189,81 @@ bool ResourceManagerEndpoint::Write(Connection& connection) {
   return true;
 }
 
-bool ResourceManagerEndpoint::AnswerAll(uint64_t id, Connection& connection) {
-  std::span<const std::byte> left(connection.in);
-  bool answered = false;
-  while (left.size() >= upstream::kRmHeaderBytes && connection.waiting() < kReplyBytesWaitingMax &&
-         connection.under_way == 0) {
-    upstream::RmHeader header;
-    const Status framed = upstream::DecodeRmHeader(left.first(upstream::kRmHeaderBytes), &header);
-    std::vector<std::byte> reply;
-    if (!framed.ok()) {
-      LogWarning("connection " + std::to_string(id) + " dropped: " + std::string(framed.message()));
-      reply = ErrorReply(upstream::RmStatus::kInvalid, framed.message());
-      connection.ending = true;
-      left = {};
+bool ResourceManagerEndpoint::Connection::Asks() const {
+  if (in.size() < upstream::kRmHeaderBytes) return false;
+  upstream::RmHeader header;
+  const std::span<const std::byte> bytes(in);
+  if (!upstream::DecodeRmHeader(bytes.first(upstream::kRmHeaderBytes), &header).ok()) return true;
+  return in.size() - upstream::kRmHeaderBytes >= header.payload_bytes;
+}
+
+void ResourceManagerEndpoint::TakeTurn() {
+  again_.Drain();
+  size_t left = kRequestsPerTurnMax;
+  while (left > 0 && !line_.empty()) {
+    const uint64_t id = line_.front();
+    if (const auto at = connections_.find(id); at != connections_.end()) {
+      Connection& connection = *at->second;
+      if (!AnswerSome(id, connection, &left)) break;  // the first of the next turn
+      connection.in_line = false;
+      line_.pop_front();
+      Serve(id, connection);
     } else {
-      if (left.size() - upstream::kRmHeaderBytes < header.payload_bytes) break;
-      const auto payload = left.subspan(upstream::kRmHeaderBytes, header.payload_bytes);
-      reply = Answer(id, connection, header.type, payload);
-      left = left.subspan(upstream::kRmHeaderBytes + header.payload_bytes);
+      line_.pop_front();
     }
-    connection.out.insert(connection.out.end(), reply.begin(), reply.end());
+  }
+  if (!line_.empty()) again_.Notify();
+}
+
+bool ResourceManagerEndpoint::AnswerSome(uint64_t id, Connection& connection, size_t* left) {
+  if (connection.under_way != 0) {
+    if (*left < kRequestsPerTurnMax) return false;
+    *left = 0;
+    const auto reply = service_->GoOn(connection.under_way);
+    if (!reply.has_value()) return true;
+    connection.under_way = 0;
+    connection.out.insert(connection.out.end(), reply->begin(), reply->end());
+    return true;
+  }
+  bool answered = false;
+  while (connection.under_way == 0 && connection.HasWork()) {
+    if (!AnswerNext(id, connection, left)) return answered;
     answered = true;
   }
-  const size_t used = connection.in.size() - left.size();
+  return true;
+}
+
+bool ResourceManagerEndpoint::AnswerNext(uint64_t id, Connection& connection, size_t* left) {
+  const std::span<const std::byte> in(connection.in);
+  upstream::RmHeader header;
+  const Status framed = upstream::DecodeRmHeader(in.first(upstream::kRmHeaderBytes), &header);
+  size_t used = in.size();
+  std::vector<std::byte> reply;
+  if (!framed.ok()) {
+    LogWarning("connection " + std::to_string(id) + " dropped: " + std::string(framed.message()));
+    reply = ErrorReply(upstream::RmStatus::kInvalid, framed.message());
+    connection.ending = true;
+  } else {
+    upstream::RmRequest request;
+    const Status status = upstream::DecodeRmRequest(
+        header.type, in.subspan(upstream::kRmHeaderBytes, header.payload_bytes), &request);
+    const size_t cost = status.ok() ? CostOf(request) : 1;
+    if (cost > *left) return false;
+    *left -= cost;
+    // Its peer is gone, as it would be for one that is under way: nothing of it is left to answer.
+    if (!connection.ending || !MakesRegion(request)) {
+      used = upstream::kRmHeaderBytes + header.payload_bytes;
+      reply = status.ok() ? Answer(id, connection, request)
+                          : ErrorReply(upstream::RmStatus::kInvalid, status.message());
+    }
+  }
+  connection.out.insert(connection.out.end(), reply.begin(), reply.end());
   connection.in.erase(connection.in.begin(), connection.in.begin() + static_cast<ptrdiff_t>(used));
-  return answered;
+  return true;
 }
 
 std::vector<std::byte> ResourceManagerEndpoint::Answer(uint64_t id, Connection& connection,
-                                                       uint16_t type,
-                                                       std::span<const std::byte> payload) {
-  upstream::RmRequest request;
-  const Status status = upstream::DecodeRmRequest(type, payload, &request);
-  if (!status.ok()) return ErrorReply(upstream::RmStatus::kInvalid, status.message());
+                                                       const upstream::RmRequest& request) {
   const std::string_view client = upstream::ClientIdOf(request);
   if (connection.client_id.empty()) connection.client_id = client;
   if (!client.empty() && client != connection.client_id) {
@@ -214,29 +271,7 @@ std::vector<std::byte> ResourceManagerEndpoint::Answer(uint64_t id, Connection& 
   }
   std::vector<std::byte> reply;
   connection.under_way = service_->Begin({id, connection.client_id}, request, &reply);
-  if (connection.under_way == 0) return reply;
-  under_way_.push_back(id);
-  again_.Notify();
-  return {};
-}
-
-void ResourceManagerEndpoint::GoOn() {
-  again_.Drain();
-  if (under_way_.empty()) return;
-  const uint64_t id = under_way_.front();
-  under_way_.pop_front();
-  if (const auto at = connections_.find(id); at != connections_.end()) {
-    Connection& connection = *at->second;
-    const auto reply = service_->GoOn(connection.under_way);
-    if (reply.has_value()) {
-      connection.under_way = 0;
-      connection.out.insert(connection.out.end(), reply->begin(), reply->end());
-      Serve(id, connection);
-    } else {
-      under_way_.push_back(id);
-    }
-  }
-  if (!under_way_.empty()) again_.Notify();
+  return reply;
 }
 
 void ResourceManagerEndpoint::Close(uint64_t id) {

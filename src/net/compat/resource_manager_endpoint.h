@@ -1,8 +1,11 @@
 // Upstream's resource-manager protocol over TCP (docs/formats/upstream_resource_manager.md). Reads
 // what there is of each peer's stream, hands whole requests to the service and keeps what a peer
 // does not take, up to a limit beyond which it is not read from. A peer that breaks framing loses
-// its connection; a connection belongs to the first client id that it names. What takes the service
-// several steps is answered step by step, one in a turn of the loop; later requests of its own
+// its connection; a connection belongs to the first client id that it names.
+//
+// Requests are answered in turns of the loop, connection by connection, and others of the loop have
+// theirs in between: in one turn as many as kRequestsPerTurnMax, or one that makes something (a
+// region, an endpoint), or one step of what takes the service several. Later requests of its own
 // connection wait, and a peer that closes meanwhile, if only its sending side, is gone.
 //
 // All calls belong to the loop's thread.
@@ -66,6 +69,8 @@ class ResourceManagerEndpoint {
   static constexpr size_t kConnectionsMax = 1024;
   // Replies that a peer has not taken; with that much it is not read from.
   static constexpr size_t kReplyBytesWaitingMax = 64 * kKiB;
+  // Answered in a turn, over all connections: the short ones of a read, as a rule.
+  static constexpr size_t kRequestsPerTurnMax = 256;
 
   // REQUIRES: loop and service outlive the endpoint.
   static Result<std::unique_ptr<ResourceManagerEndpoint>> Create(EventLoop* loop,
@@ -89,9 +94,14 @@ class ResourceManagerEndpoint {
     uint64_t last_read = 0;  // by reads_
     bool ending = false;     // closed when `out` is sent
     uint64_t under_way = 0;  // the service's number of what it waits for
+    bool in_line = false;    // for a turn
     os::Interest interest = os::Interest::kRead;
 
     size_t waiting() const { return out.size() - out_sent; }
+    // A request is there in whole, or what can be none.
+    bool Asks() const;
+    // Something can be done in a turn.
+    bool HasWork() const { return under_way != 0 || (waiting() < kReplyBytesWaitingMax && Asks()); }
   };
 
   ResourceManagerEndpoint(EventLoop* loop, ResourceManagerService* service,
@@ -107,24 +117,24 @@ class ResourceManagerEndpoint {
   // False when the connection is broken.
   bool Read(Connection& connection);
   bool Write(Connection& connection);
-  // Sends and answers what there is, and waits for what may come next.
+  // Sends what there is, and waits for a turn or for what may come next. May close it.
   void Serve(uint64_t id, Connection& connection);
-  // Answers whole requests while their replies have room and none is under way; true when it
-  // answered one.
-  bool AnswerAll(uint64_t id, Connection& connection);
+  void TakeTurn();
+  // As far as it costs no more than is LEFT; false when already the first costs more.
+  bool AnswerSome(uint64_t id, Connection& connection, size_t* left);
+  // REQUIRES: HasWork().
+  bool AnswerNext(uint64_t id, Connection& connection, size_t* left);
   // The reply, empty when it is under way.
-  std::vector<std::byte> Answer(uint64_t id, Connection& connection, uint16_t type,
-                                std::span<const std::byte> payload);
-  // A step of what has been under way without one for longest.
-  void GoOn();
+  std::vector<std::byte> Answer(uint64_t id, Connection& connection,
+                                const wire::compat::RmRequest& request);
   void Close(uint64_t id);
 
   EventLoop* const loop_;
   ResourceManagerService* const service_;
   os::TcpListener listener_;
   std::map<uint64_t, std::unique_ptr<Connection>> connections_;
-  os::WakeFd again_;                // another turn of the loop, for GoOn
-  std::deque<uint64_t> under_way_;  // connections that wait for a reply; some may be closed
+  os::WakeFd again_;           // the next turn
+  std::deque<uint64_t> line_;  // connections that have work, each once; some may be closed
   uint64_t next_id_ = 1;
   uint64_t reads_ = 0;
   bool accepting_ = true;

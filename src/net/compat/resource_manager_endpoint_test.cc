@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "base/test_log.h"
 #include "base/testing.h"
 #include "net/compat/test_loop.h"
+#include "os/event.h"
 #include "os/test_host.h"
 #include "os/unique_fd.h"
 #include "wire/compat/resource_manager_codec.h"
@@ -77,11 +79,13 @@ class TestService : public ResourceManagerService {
       EXPECT_EQ(caller.client_id, alloc->client_id);
       const MutexLock lock(mutex_);
       ++allocs_;
+      Count(ResourceManagerEndpoint::kRequestsPerTurnMax);
       ++regions_[std::string(alloc->client_id)];
       return EncodeRmReply(
           wire::compat::RmAllocReply{.handle = {alloc->request_id, 0, 0, 0}, .path = path_});
     }
     const MutexLock lock(mutex_);
+    Count(1);
     if (std::holds_alternative<wire::compat::RmStatsRequest>(request)) ++stats_;
     const std::vector<wire::compat::RmPool> pools(path_.empty() ? 1 : 113, {std::string(40, 'p')});
     return EncodeRmReply(wire::compat::RmStatsReply{pools});
@@ -95,11 +99,13 @@ class TestService : public ResourceManagerService {
       return 0;
     }
     const MutexLock lock(mutex_);
+    Count(ResourceManagerEndpoint::kRequestsPerTurnMax);
     under_way_[alloc->request_id] = stats_ + alloc->size_bytes / kGiB;
     return alloc->request_id;
   }
   std::optional<Bytes> GoOn(uint64_t number) override {
     const MutexLock lock(mutex_);
+    Count(ResourceManagerEndpoint::kRequestsPerTurnMax);
     if (stats_ < under_way_.at(number) && ++steps_ < kStepsMax) return std::nullopt;
     under_way_.erase(number);
     return EncodeRmReply(wire::compat::RmAllocReply{.handle = {number, 0, 0, 0}});
@@ -127,6 +133,15 @@ class TestService : public ResourceManagerService {
     const MutexLock lock(mutex_);
     path_ = std::string(4000, 'p');
   }
+  // Another descriptor of the loop has had its turn.
+  void EndRound() {
+    const MutexLock lock(mutex_);
+    cost_of_round_ = 0;
+  }
+  size_t cost_of_a_round_max() {
+    const MutexLock lock(mutex_);
+    return cost_of_a_round_max_;
+  }
   uint64_t allocs() {
     const MutexLock lock(mutex_);
     return allocs_;
@@ -139,11 +154,18 @@ class TestService : public ResourceManagerService {
  private:
   static constexpr uint64_t kStepsMax = 100'000'000;
 
+  void Count(size_t cost) MARU_REQUIRES(mutex_) {
+    cost_of_round_ += cost;
+    cost_of_a_round_max_ = std::max(cost_of_a_round_max_, cost_of_round_);
+  }
+
   mutable Mutex mutex_;
   std::map<uint64_t, uint64_t> under_way_ MARU_GUARDED_BY(mutex_);  // until there were so many
   uint64_t stats_ MARU_GUARDED_BY(mutex_) = 0, steps_ MARU_GUARDED_BY(mutex_) = 0;
   std::map<std::string, size_t, std::less<>> regions_ MARU_GUARDED_BY(mutex_);
   uint64_t allocs_ MARU_GUARDED_BY(mutex_) = 0;
+  size_t cost_of_round_ MARU_GUARDED_BY(mutex_) = 0;
+  size_t cost_of_a_round_max_ MARU_GUARDED_BY(mutex_) = 0;
   std::string path_ MARU_GUARDED_BY(mutex_);
   std::vector<std::string> closed_ MARU_GUARDED_BY(mutex_);
 };
@@ -411,6 +433,85 @@ TEST_F(ResourceManagerEndpointTest, WhoSendsOnMeanwhileIsReadAsFarAsThereIsRoom)
   while (service_.under_way() == 0) EXPECT_EQ(other.Ask(Access("")).type, 6);
   for (int i = 0; i < 2; ++i) EXPECT_EQ(other.Ask(Stats()).type, 6);
   for (uint64_t i = 1; i <= 1000; ++i) ASSERT_EQ(peer.Receive().region_id(), i);
+}
+
+TEST_F(ResourceManagerEndpointTest, ARegionIsMadeForNobodyWhoHasEndedItsSide) {
+  Peer other = Connect(), peer = Connect();
+  // Of one read, so the end is seen while those behind the first wait for their turns.
+  Bytes all = Stats();
+  for (uint64_t i = 1; i <= 100; ++i) {
+    const Bytes one = Alloc("host:1", i, kGiB);
+    all.insert(all.end(), one.begin(), one.end());
+  }
+  peer.Send(all);
+  peer.EndSending();
+  EXPECT_EQ(peer.Receive().type, 6);
+  EXPECT_TRUE(peer.AtEnd());
+  EXPECT_EQ(service_.under_way(), 0u);
+  ExpectServed();
+}
+
+// With another descriptor in the loop that is always ready.
+class ResourceManagerEndpointTurns : public ResourceManagerEndpointTest {
+ protected:
+  static constexpr uint64_t kRequests = 100;
+  static constexpr uint64_t kSmall = 90;
+
+  void SetUp() override {
+    auto made = os::WakeFd::Create();
+    ASSERT_OK(made);
+    other_.emplace(std::move(*made));
+    ASSERT_OK(loop_.get()->Watch(other_->fd(), os::Interest::kRead,
+                                 [this](const os::ReadyEvent&) { service_.EndRound(); }));
+    other_->Notify();
+    ResourceManagerEndpointTest::SetUp();
+  }
+  void TearDown() override {
+    loop_.Stop();
+    loop_.get()->Unwatch(other_->fd());
+    ResourceManagerEndpointTest::TearDown();
+  }
+
+  std::optional<os::WakeFd> other_;
+};
+
+TEST_F(ResourceManagerEndpointTurns, HoldOneAllocationHoweverManyComeAtOnceAndOfWhom) {
+  std::vector<Peer> peers;
+  for (uint64_t i = 0; i < 8; ++i) {
+    peers.push_back(Connect());
+    Bytes all;
+    for (uint64_t k = 0; k < kRequests; ++k) {
+      const bool in_steps = k % 10 == 0;
+      const Bytes one =
+          Alloc("host:" + std::to_string(i), 1000 * i + k + 1, in_steps ? kGiB : kMiB);
+      all.insert(all.end(), one.begin(), one.end());
+    }
+    peers.back().Send(all);
+  }
+  Peer other = Connect();
+  while (service_.allocs() < 8 * kSmall) EXPECT_EQ(other.Ask(Stats()).type, 6);
+  for (uint64_t i = 0; i < 8; ++i) {
+    for (uint64_t k = 0; k < kRequests; ++k)
+      EXPECT_EQ(peers[i].Receive().region_id(), 1000 * i + k + 1);
+  }
+  EXPECT_EQ(service_.cost_of_a_round_max(), ResourceManagerEndpoint::kRequestsPerTurnMax);
+}
+
+TEST_F(ResourceManagerEndpointTurns, AreBoundedByShortRequestsToo) {
+  std::vector<Peer> peers;
+  Bytes all;
+  for (uint64_t k = 0; k < 6 * kRequests; ++k) {
+    const Bytes one = Stats();
+    all.insert(all.end(), one.begin(), one.end());
+  }
+  for (int i = 0; i < 8; ++i) {
+    peers.push_back(Connect());
+    peers.back().Send(all);
+  }
+  for (Peer& peer : peers) {
+    for (uint64_t k = 0; k < 6 * kRequests; ++k) EXPECT_EQ(peer.Receive().type, 6);
+  }
+  EXPECT_LE(service_.cost_of_a_round_max(), ResourceManagerEndpoint::kRequestsPerTurnMax);
 }
 
 TEST_F(ResourceManagerEndpointTest, ANewcomerTakesThePlaceOfTheLongestSilent) {
