@@ -51,6 +51,8 @@ struct Case {
 };
 
 // Calls `call` until the time is over.
+Status Right(bool right) { return right ? OkStatus() : Internal("an answer is wrong"); }
+
 template <typename Call>
 Result<std::string> Measure(const Case& c, Clocked clocked, const Call& call) {
   const uint64_t sample_mask = clocked == Clocked::kEvery16th ? 15 : 0;
@@ -63,11 +65,11 @@ Result<std::string> Measure(const Case& c, Clocked clocked, const Call& call) {
   do {
     for (uint64_t i = 0; i < check_every; ++i, ++calls) {
       if ((calls & sample_mask) != 0) {
-        if (!call()) return Internal("an answer is wrong");
+        MARU_RETURN_IF_ERROR(call());
         continue;
       }
       const auto before = BenchClock::now();
-      if (!call()) return Internal("an answer is wrong");
+      MARU_RETURN_IF_ERROR(call());
       samples.Add(BenchClock::now() - before);
     }
     now = BenchClock::now();
@@ -184,8 +186,10 @@ class Worker {
     const std::vector<std::byte> request(request_bytes);
     std::vector<std::byte> reply(reply_bytes);
     os::SeqpacketSocket& peer = peers_[0];
-    auto result = Measure(c, Clocked::kEach,
-                          [&] { return peer.Send(request).ok() && peer.Receive(reply).ok(); });
+    auto result = Measure(c, Clocked::kEach, [&] {
+      const Status sent = peer.Send(request);
+      return sent.ok() ? peer.Receive(reply).status() : sent;
+    });
     MARU_RETURN_IF_ERROR(peer.Send(std::span(request).first(1)));
     return result;
   }
@@ -208,14 +212,14 @@ class Worker {
   Result<std::string> Exists(const Case& c, bool hit) {
     Random random(c.seed);
     drawn_ = kBatchMax;
-    return Measure(c, ClockedOf(c), [&] {
+    return Measure(c, ClockedOf(c), [&]() -> Status {
       const auto keys = Draw(random, c, hit);
       if (c.batch == 1) {
-        const Result<bool> there = client_->Exists(keys[0]);
-        return there.ok() && *there == hit;
+        MARU_ASSIGN_OR_RETURN(const bool there, client_->Exists(keys[0]));
+        return Right(there == hit);
       }
-      const auto there = client_->BatchExists(keys);
-      return there.ok() && (*there)[0] == hit && (*there)[keys.size() - 1] == hit;
+      MARU_ASSIGN_OR_RETURN(const auto there, client_->BatchExists(keys));
+      return Right(there[0] == hit && there[keys.size() - 1] == hit);
     });
   }
 
@@ -224,12 +228,12 @@ class Worker {
     Random random(c.seed);
     drawn_ = kBatchMax;
     wire::FindRequest request;
-    return Measure(c, Clocked::kEach, [&] {
+    return Measure(c, Clocked::kEach, [&]() -> Status {
       const auto keys = Draw(random, c, hit);
       request.keys.assign(keys.begin(), keys.end());
-      const auto reply = Ask<wire::FindReply>(*client_, request);
-      return reply.ok() && reply->items.size() == c.batch && reply->items[0].found == hit &&
-             reply->items[c.batch - 1].found == hit;
+      MARU_ASSIGN_OR_RETURN(const auto reply, Ask<wire::FindReply>(*client_, request));
+      return Right(reply.items.size() == c.batch && reply.items[0].found == hit &&
+                   reply.items[c.batch - 1].found == hit);
     });
   }
 
@@ -237,14 +241,14 @@ class Worker {
   Result<std::string> Retrieve(const Case& c) {
     Random random(c.seed);
     drawn_ = kBatchMax;
-    return Measure(c, ClockedOf(c), [&] {
+    return Measure(c, ClockedOf(c), [&]() -> Status {
       const auto keys = Draw(random, c, true);
       if (c.batch == 1) {
-        const Result<View> view = client_->Retrieve(keys[0]);
-        return view.ok() && bool{*view};
+        MARU_ASSIGN_OR_RETURN(const View view, client_->Retrieve(keys[0]));
+        return Right(bool{view});
       }
-      const auto views = client_->BatchRetrieve(keys);
-      return views.ok() && bool{(*views)[0]} && bool{(*views)[keys.size() - 1]};
+      MARU_ASSIGN_OR_RETURN(const auto views, client_->BatchRetrieve(keys));
+      return Right(bool{views[0]} && bool{views[keys.size() - 1]});
     });
   }
 
@@ -260,20 +264,20 @@ class Worker {
       return words + ((bits >> 32) * lines >> 32) * kLineWords;
     };
     uint64_t sum = 0;
-    auto result = Measure(c, ClockedOf(c), [&] {
+    auto result = Measure(c, ClockedOf(c), [&]() -> Status {
       if (c.batch == 1) {
         const uint64_t* at = line(random());
         at = line(*at);
         at = line(*at);
         sum += *at + at[kLineWords];
-        return true;
+        return OkStatus();
       }
       for (uint64_t i = 0; i < c.batch; ++i) {
         const uint64_t bits = random();
         const uint64_t* const text = line(bits << 24);
         sum += *line(bits) + *line(bits << 12) + *text + text[kLineWords];
       }
-      return true;
+      return OkStatus();
     });
     if (sum == 0) return Internal("the table is empty");
     return result;

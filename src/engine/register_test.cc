@@ -223,47 +223,90 @@ TEST(RegisterTest, WithEvictionEveryKeyFindsRoomWhateverItsLength) {
   EXPECT_EQ(Offenders(host.engine()), "");
 }
 
-// Keys that were read in another order than they were stored go from all slabs alike.
-TEST(RegisterTest, ATextOfAnotherLengthTakesOneSlabAndNotHalfOfTheKeys) {
-  TestEngine host({.pools = {128 * kMiB}});
-  TestClient client(&host);
-  Random random(9);
-  std::vector<std::string> keys;
-  const auto store = [&](size_t first) {
-    wire::RegisterRequest request;
-    const std::vector<wire::PageRef> hand = client.Grant(512, 256);
-    for (size_t i = 0; i < hand.size() && first + i < keys.size(); ++i) {
-      request.entries.push_back({hand[i], 1, 0, keys[first + i]});
+// A pool whose room for text is full of keys of one length, which were read in another order than
+// they were stored, so that they go from all slabs alike.
+class FullOfText {
+ public:
+  FullOfText(uint64_t pool_bytes, size_t key_bytes) : host_({.pools = {pool_bytes}}) {
+    // Long names fill the room for text before the pages are used up.
+    size_t stored = 0;
+    do {
+      for (size_t i = 0; i < kBatch; ++i) {
+        keys_.push_back(std::to_string(keys_.size()));
+        keys_.back().resize(key_bytes, 'n');
+      }
+      stored += Store(std::span(keys_).subspan(stored)).size();
+    } while (live() == stored);
+    Random random(9);
+    for (size_t i = keys_.size(); i > 1; --i) std::swap(keys_[i - 1], keys_[random.Below(i)]);
+    for (size_t first = 0; first < keys_.size(); first += kBatch) {
+      Store(std::span(keys_).subspan(first, kBatch));
     }
-    const auto reply = client.Ask<wire::RegisterReply>(request);
+  }
+
+  // One batch; what was granted for it and not used goes back.
+  std::vector<wire::RegisterReply::Item> Store(std::span<const std::string> keys) {
+    wire::RegisterRequest request;
+    const std::vector<wire::PageRef> hand = client_.Grant(512, static_cast<uint32_t>(keys.size()));
+    for (size_t i = 0; i < hand.size(); ++i) request.entries.push_back({hand[i], 1, 0, keys[i]});
+    const auto reply = client_.Ask<wire::RegisterReply>(request);
     for (size_t i = 0; i < reply.items.size(); ++i) {
       if (reply.items[i].outcome == RegisterOutcome::kRegistered) continue;
-      client.GiveBack({{hand[i].pool, hand[i].record, reply.items[i].generation}});
+      client_.GiveBack({{hand[i].pool, hand[i].record, reply.items[i].generation}});
     }
-    client.GiveBack({hand.begin() + static_cast<ptrdiff_t>(reply.items.size()), hand.end()});
-    return reply.items.size();
-  };
-  const auto live = [&] { return host->Count(PoolIndex(0)).live; };
-  // Names of about 250 bytes fill the room for text long before the pages are used up.
-  size_t stored = 0;
-  for (uint64_t before = live(); stored == before; before = live()) {
-    for (size_t i = 0; i < 256; ++i) {
-      keys.push_back(std::to_string(keys.size()) + std::string(240, 'n'));
-      keys.back().resize(248);
-    }
-    stored += store(stored);
-    if (live() < stored) break;
+    return reply.items;
   }
-  ASSERT_GT(live(), 60'000u);
-  // They are used in another order.
-  for (size_t i = keys.size(); i > 1; --i) std::swap(keys[i - 1], keys[random.Below(i)]);
-  for (size_t first = 0; first < keys.size();) first += store(first);
 
-  const uint64_t before = live();
-  const wire::PageRef page = client.Grant(512)[0];
-  EXPECT_EQ(client.Register(std::string(700, 'o'), page).outcome, RegisterOutcome::kRegistered);
-  EXPECT_GT(live(), before / 100 * 98);
-  EXPECT_EQ(Offenders(host.engine()), "");
+  uint64_t live() { return host_->Count(PoolIndex(0)).live; }
+  TestClient& client() { return client_; }
+  Engine& engine() { return host_.engine(); }
+
+ private:
+  static constexpr size_t kBatch = 64;
+
+  TestEngine host_;
+  TestClient client_{&host_};
+  std::vector<std::string> keys_;
+};
+
+TEST(RegisterTest, ATextOfAnotherLengthTakesOneSlabAndNotHalfOfTheKeys) {
+  FullOfText pool(128 * kMiB, 248);
+  ASSERT_GT(pool.live(), 60'000u);
+  const uint64_t before = pool.live();
+  const std::string other(700, 'o');
+  EXPECT_EQ(pool.Store(std::span(&other, 1))[0].outcome, RegisterOutcome::kRegistered);
+  EXPECT_GT(pool.live(), before / 100 * 98);
+  EXPECT_EQ(Offenders(pool.engine()), "");
+}
+
+// The slab that a rare length has opened is the emptiest of all, and its key belongs to the batch
+// that needs the next one.
+TEST(RegisterTest, TextsOfSeveralOtherLengthsInOneBatchDoNotDriveEachOtherOut) {
+  FullOfText pool(32 * kMiB, 600);
+  std::vector<std::string> others;
+  for (const size_t length : {3000, 5000, 7000, 9000}) others.emplace_back(length, 'o');
+  const auto items = pool.Store(others);
+  ASSERT_EQ(items.size(), others.size());
+  for (size_t i = 0; i < others.size(); ++i) {
+    EXPECT_EQ(items[i].outcome == RegisterOutcome::kRegistered, pool.client().Exists(others[i]))
+        << others[i].size();
+  }
+  EXPECT_EQ(items[0].outcome, RegisterOutcome::kRegistered);
+  EXPECT_EQ(Offenders(pool.engine()), "");
+  // One to a slab.
+  std::vector<std::string> large;
+  for (const char letter : {'a', 'b', 'c', 'd'}) large.emplace_back(60'000, letter);
+  const auto one_a_slab = pool.Store(large);
+  for (size_t i = 0; i < large.size(); ++i) {
+    EXPECT_EQ(one_a_slab[i].outcome == RegisterOutcome::kRegistered, pool.client().Exists(large[i]))
+        << i;
+  }
+  EXPECT_EQ(Offenders(pool.engine()), "");
+  // A key that is there already and in the same batch as one that needs room.
+  const std::vector<std::string> again = {others[0], std::string(11'000, 'o'), others[1]};
+  const auto more = pool.Store(again);
+  EXPECT_TRUE(pool.client().Exists(again[0]));
+  EXPECT_EQ(Offenders(pool.engine()), "");
 }
 
 // --- Refill.

@@ -64,7 +64,9 @@ bool TextRoom::Empty() {
     // Keys may have gone meanwhile, and their records may be of others.
     std::erase_if(slab.keys, [&](RecordNumber record) { return SlabOf(record) != &slab; });
     slab.held = std::ranges::any_of(slab.keys, [&](RecordNumber record) {
-      return walk_->stock->IsExtent(record) || leased.Contains(*walk_->stock, record) ||
+      // A live page in no list is of the request under way, which goes on with it.
+      return walk_->stock->IsExtent(record) || !walk_->stock->lists().Linked(record) ||
+             leased.Contains(*walk_->stock, record) ||
              Core::GloballyPinned(*walk_->stock, record) || core_->OnHold(*walk_->stock, record);
     });
   }
