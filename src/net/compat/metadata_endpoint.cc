@@ -43,8 +43,13 @@ Status SetOptions(void* socket) {
   return SetZmqOption<int>(socket, ZMQ_ROUTER_MANDATORY, 1);
 }
 
-// What answering a request takes, in keys: a key, or a KiB to read, takes about as long. Those that
-// go over regions or statistics have a turn of their own.
+// Of reading a message, whatever it says, in keys: a KiB takes about as long as answering a key.
+size_t CostOfBytes(size_t message_bytes) {
+  return std::clamp<size_t>(message_bytes / kKiB, 1, MetadataEndpoint::kKeysPerTurnMax);
+}
+
+// What reading and answering a request takes. Those that go over regions or statistics have a turn
+// of their own.
 size_t CostOf(const upstream::MetadataRequest& request, size_t message_bytes) {
   const bool of_keys = std::holds_alternative<upstream::KeysRequest>(request) ||
                        std::holds_alternative<upstream::RegisterRequest>(request) ||
@@ -52,8 +57,8 @@ size_t CostOf(const upstream::MetadataRequest& request, size_t message_bytes) {
   const bool short_one = std::holds_alternative<upstream::HandshakeRequest>(request) ||
                          std::holds_alternative<std::monostate>(request);  // malformed
   if (!of_keys && !short_one) return MetadataEndpoint::kKeysPerTurnMax;
-  const size_t cost = std::max(BatchInParts::ItemsOf(request), message_bytes / kKiB);
-  return std::clamp<size_t>(cost, 1, MetadataEndpoint::kKeysPerTurnMax);
+  return std::clamp(BatchInParts::ItemsOf(request), CostOfBytes(message_bytes),
+                    MetadataEndpoint::kKeysPerTurnMax);
 }
 
 }  // namespace
@@ -264,6 +269,8 @@ bool MetadataEndpoint::Begin(std::unique_ptr<Message>* message, size_t* keys_lef
   upstream::MetadataRequest request;
   Message& asked = **message;
   const std::span<const std::byte> bytes = asked.last.bytes();
+  if (CostOfBytes(bytes.size()) > *keys_left) return false;
+  ++counters_.decoded;
   const Status status = upstream::DecodeMetadataRequest(bytes, &header, &request);
   const size_t cost = CostOf(request, bytes.size());
   if (cost > *keys_left) return false;

@@ -85,6 +85,7 @@ class MetadataEndpoint {
   struct Counters {
     uint64_t answered = 0;         // handed to ZeroMQ
     uint64_t malformed = 0;        // of those received
+    uint64_t decoded = 0;          // more than those received where keys alone found no room
     uint64_t replies_dropped = 0;  // their peer is gone, or does not read
   };
 
@@ -123,7 +124,7 @@ class MetadataEndpoint {
   // False when no message waits. Takes what its answer cost from KEYS_LEFT.
   bool ReceiveOne(size_t* keys_left);
   // Answers a request, or takes it as what its peer has under way. False: it costs more than is
-  // left, and is as it was.
+  // left, and is as it was; one whose bytes alone do is not decoded.
   bool Begin(std::unique_ptr<Message>* message, size_t* keys_left);
   // At the end of what waits of its peer.
   void Defer(std::unique_ptr<Message> message);

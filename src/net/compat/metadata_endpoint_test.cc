@@ -524,6 +524,28 @@ TEST_F(MetadataEndpointTurns, AreBoundedByKeysAtTheEndOfABatchTooThatOthersWaite
   EXPECT_LE(service_.keys_of_a_round_max(), kKeysMax);
 }
 
+TEST_F(MetadataEndpointTurns, ReadAMessageOfManyBytesOnceAndBesideNoOther) {
+  // As many bytes as a turn has room for.
+  Bytes large;
+  wire::compat::MsgpackWriter out(&large);
+  out.Map(2);
+  out.Text("key");
+  out.Text("yes");
+  out.Text("x");
+  out.Text(std::string(MetadataEndpoint::kKeysPerTurnMax * kKiB, 'x'));
+  constexpr uint32_t kLarge = 8;
+  std::vector<std::unique_ptr<Client>> dealers;
+  for (int i = 0; i < 4; ++i) dealers.push_back(Connect(ZMQ_DEALER));
+  for (uint32_t k = 0; k < kLarge; ++k) {
+    for (const auto& dealer : dealers) dealer->Send({{}, Message(kExists, k, large)});
+  }
+  for (const auto& dealer : dealers) {
+    for (uint32_t k = 0; k < kLarge; ++k) EXPECT_EQ(SequenceOf(dealer->Receive().back()), k);
+  }
+  EXPECT_LE(service_.keys_of_a_round_max(), 2u * 2u) << "of one key each; as kKeysMax";
+  EXPECT_EQ(StopAndCount().decoded, kLarge * dealers.size());
+}
+
 // Requests of one key that wait do not keep one of as many as a turn has room for waiting.
 TEST_F(MetadataEndpointTurns, ServeALargeRequestAmongManySmallThatWait) {
   constexpr uint32_t kSmall = 4000;

@@ -235,6 +235,20 @@ TEST(MetadataDecode, RefusesWhatIsBeyondItsLimit) {
   EXPECT_EQ(Refusal(kBatchExists, batch(kBatchItemsMax)), "");
   EXPECT_EQ(Refusal(kBatchExists, batch(kBatchItemsMax + 1)),
             "message type 0x22: keys has 65537 items, at most 65536");
+  const auto passed_over = [](uint32_t items) {  // beside a map, two names, an array and the key
+    Bytes payload;
+    MsgpackWriter out(&payload);
+    out.Map(2);
+    out.Text("x");
+    out.Array(items);
+    payload.resize(payload.size() + items, std::byte{0xc0});
+    out.Text("key");
+    out.Text("k");
+    return payload;
+  };
+  EXPECT_EQ(Refusal(kExists, passed_over(kItemsMax - 5)), "");
+  EXPECT_EQ(Refusal(kExists, passed_over(kItemsMax - 4)),
+            "message type 0x12: there are more than 1048576 items");
   Bytes deep = Payload({0x81, 0xa1, 'x'});
   deep.resize(deep.size() + kNestingMax, std::byte{0x91});
   Bytes within = deep;
@@ -243,6 +257,25 @@ TEST(MetadataDecode, RefusesWhatIsBeyondItsLimit) {
             "message type 0xf0: an array of 1 items begins where only 0 bytes are left");
   EXPECT_EQ(Refusal(0xF0, within),
             "message type 0xf0: maps and arrays lie more than 32 deep in each other");
+}
+
+// Fields are added as time goes by.
+TEST(MetadataDecode, TakesTheLargestBatchWithThreeUnknownFieldsAnEntry) {
+  Bytes payload;
+  MsgpackWriter out(&payload);
+  out.Map(1);
+  out.Text("entries");
+  out.Array(kBatchItemsMax);
+  for (uint32_t i = 0; i < kBatchItemsMax; ++i) {
+    out.Map(7);
+    out.Text("key");
+    out.Text(std::to_string(i));
+    for (const char* const name : {"region_id", "kv_offset", "kv_length", "x", "y", "z"}) {
+      out.Text(name);
+      out.Number(i);
+    }
+  }
+  EXPECT_EQ(Refusal(static_cast<uint8_t>(MetadataType::kBatchRegister), payload), "");
 }
 
 TEST(MetadataDecode, RefusesNamesThatAreNoUtf8AndTakesSuchKeys) {

@@ -99,6 +99,7 @@ bool MsgpackReader::Extension(uint64_t size, MsgpackItem* item) {
 bool MsgpackReader::Next(MsgpackItem* item) {
   uint64_t head = 0;
   if (!error_.empty() || !Take(1, &head)) return false;
+  if (++items_ > kItemsMax) return Fail(Concat("there are more than ", kItemsMax, " items"));
   const auto tag = static_cast<uint8_t>(head);
   if (tag <= 0x7f) {
     *item = {MsgpackKind::kUnsigned, tag};

@@ -15,6 +15,9 @@ namespace maru::wire::compat {
 
 // How deep maps and arrays that are skipped may lie in each other.
 inline constexpr uint32_t kNestingMax = 32;
+// Items that one reader reads, those that are passed over among them: 16 for each entry of the
+// largest batch. Each takes the same time, however few bytes it has.
+inline constexpr uint32_t kItemsMax = 1'048'576;
 
 enum class MsgpackKind : uint8_t {
   kNil,
@@ -65,6 +68,7 @@ class MsgpackReader {
   bool Fail(std::string what);
 
   std::span<const std::byte> left_;
+  uint32_t items_ = 0;  // read so far
   std::string error_;
 };
 
