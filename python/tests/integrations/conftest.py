@@ -50,3 +50,13 @@ def settled(server):
         return told
 
     return of
+
+
+@pytest.fixture(scope="session")
+def sglang_processes():
+    """Two; they take long to import SGLang, so all tests use the same."""
+    from peers import two
+    from sglang_engine import either
+
+    with two(either) as made:
+        yield made

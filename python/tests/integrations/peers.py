@@ -45,9 +45,9 @@ def two(kind):
 
 
 @contextlib.contextmanager
-def opened(peers, url):
-    """Each with a new object on the server at URL."""
-    at_once(peers, "open", url)
+def opened(peers, *args):
+    """Each with a new object made of ARGS: the address of a server first."""
+    at_once(peers, "open", *args)
     try:
         yield peers
     finally:

@@ -49,22 +49,30 @@ def flags(url, **extra):
     ]
 
 
+def parsed(told):
+    """Flags as SGLang reads them."""
+    parser = argparse.ArgumentParser()
+    ServerArgs.add_cli_args(parser)
+    return parser.parse_args(told)
+
+
+def extra_config(told):
+    """What SGLang passes on of flags to a storage."""
+    text = parsed(told).hicache_storage_backend_extra_config
+    return HybridCacheController.parse_storage_backend_extra_config(text)[0]
+
+
 def storage_of(told, pool=None, **fields):
     """The storage that SGLang makes of flags, as its cache controller does. FIELDS are of its
     HiCacheStorageConfig, for what a parallel model would have."""
-    parser = argparse.ArgumentParser()
-    ServerArgs.add_cli_args(parser)
-    arguments = parser.parse_args(told)
-    extra, *_ = HybridCacheController.parse_storage_backend_extra_config(
-        arguments.hicache_storage_backend_extra_config
-    )
+    arguments = parsed(told)
     config = HiCacheStorageConfig(
         **{
             **{"tp_rank": 0, "tp_size": 1, "pp_rank": 0, "pp_size": 1},
             **{"attn_cp_rank": 0, "attn_cp_size": 1, "is_mla_model": False},
             **{"enable_storage_metrics": False, "is_page_first_layout": True},
             "model_name": arguments.model_path,
-            "extra_config": extra,
+            "extra_config": extra_config(told),
             **fields,
         }
     )

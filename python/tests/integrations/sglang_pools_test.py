@@ -96,19 +96,25 @@ def test_a_prefix_is_what_all_pools_can_restore(storage, there, policy, window, 
     assert one.batch_exists_v2(["no", *KEYS]).kv_hit_pages == 0
 
 
-def test_pools_that_go_different_lengths(storage):
+@pytest.mark.parametrize("asked", [(PoolName.MAMBA, PoolName.SWA), (PoolName.SWA, PoolName.MAMBA)])
+def test_pools_that_go_different_lengths(storage, asked):
     """Lengths that each of them can restore; the longest of one alone may be none of another."""
     pools = {**hybrid(), PoolName.SWA: mamba_pool()}
     one = storage(pools)
     for name, keys in ((PoolName.KV, KEYS), (PoolName.MAMBA, ["b", "d"]), (PoolName.SWA, ["b"])):
         assert all(one.batch_set_v2([transfer(pools, name, keys, range(len(keys)))])[name])
-    wanted = [
-        PoolTransfer(name=name, keys=["x"], hit_policy=TRAILING)
-        for name in (PoolName.MAMBA, PoolName.SWA)
-    ]
+    wanted = [PoolTransfer(name=name, keys=["x"], hit_policy=TRAILING) for name in asked]
     told = one.batch_exists_v2(KEYS, wanted)
     assert (told.kv_hit_pages, told.restorable_prefix_pages) == (2, [2])
     assert told.extra_pool_hit_pages == {PoolName.KV: 4, PoolName.MAMBA: 4, PoolName.SWA: 2}
+
+
+def test_states_beyond_the_kv_are_of_no_use(storage):
+    pools = hybrid()
+    one = storage(pools)
+    assert one.batch_set_v1(KEYS[:2], indices(pools[PoolName.KV], range(2))) == [True] * 2
+    assert all(one.batch_set_v2([transfer(pools, PoolName.MAMBA, KEYS, range(4))]).values())
+    assert exists(one, PoolName.MAMBA, ALL, None) == (2, [1, 2], 2)
 
 
 def test_groups_of_blocks_report_and_shorten_nothing(storage):

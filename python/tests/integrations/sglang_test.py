@@ -1,21 +1,14 @@
 """MaruStorage under SGLang's own factory, host pools and movers of pages, in two processes."""
 
 import pytest
-
-from peers import at_once, opened, two
-from sglang_peer import OTHER, Instance
+from peers import at_once, opened
+from sglang_peer import OTHER
 
 LAYOUTS = ["page_first", "page_first_direct", "page_head", "layer_first"]
 FORMS = ["v1", "generic"]
 KEYS = ["a", "b", "c"]
 NUMBERS = [1, 2, 3]
 TURNS = 30
-
-
-@pytest.fixture(scope="module")
-def processes():
-    with two(Instance) as made:
-        yield made
 
 
 def assert_nothing_held(told, live):
@@ -28,10 +21,10 @@ def assert_nothing_held(told, live):
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("stored", FORMS)
 @pytest.mark.parametrize("loaded", FORMS)
-def test_what_one_sets_the_other_gets(processes, server, layout, stored, loaded):
+def test_what_one_sets_the_other_gets(sglang_processes, server, layout, stored, loaded):
     """Whichever form of the interface either of them uses: the bytes of a page are the same."""
-    with opened(processes, server.metadata) as (one, other):
-        at_once(processes, "use", layout)
+    with opened(sglang_processes, server.metadata) as (one, other):
+        at_once(sglang_processes, "use", layout)
         one("fill", [4, 0, 2], NUMBERS)
         assert one("set", stored, KEYS, [4, 0, 2]) is True
         assert other("exist", [*KEYS, "no"]) == 3
@@ -40,8 +33,8 @@ def test_what_one_sets_the_other_gets(processes, server, layout, stored, loaded)
         assert other("hold", [0, 2, 3, 4, 7], [OTHER] * 5) == [True] * 5
 
 
-def test_missing_keys_leave_the_memory_as_it_was(processes, server):
-    with opened(processes, server.metadata) as (one, other):
+def test_missing_keys_leave_the_memory_as_it_was(sglang_processes, server):
+    with opened(sglang_processes, server.metadata) as (one, other):
         one("fill", [0, 1], [1, 2])
         assert one("set_v1", ["a", "c"], [0, 1]) == [True] * 2
         assert other("exist", ["a", "b", "c"]) == 1
@@ -54,8 +47,8 @@ def test_missing_keys_leave_the_memory_as_it_was(processes, server):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_who_sets_the_same_keys_at_once(processes, server, settled, form):
-    with opened(processes, server.metadata) as both:
+def test_who_sets_the_same_keys_at_once(sglang_processes, server, settled, form):
+    with opened(sglang_processes, server.metadata) as both:
         pages = list(range(8))
         for turn in range(TURNS):
             keys = [f"{turn} {page}" for page in pages]
@@ -71,8 +64,8 @@ def test_who_sets_the_same_keys_at_once(processes, server, settled, form):
     assert_nothing_held(settled(), live=TURNS * 8)
 
 
-def test_what_is_there_is_not_copied_again(processes, server):
-    with opened(processes, server.metadata) as (one, other):
+def test_what_is_there_is_not_copied_again(sglang_processes, server):
+    with opened(sglang_processes, server.metadata) as (one, other):
         one("fill", [0], [1])
         assert one("set_v1", ["a"], [0]) == [True]
         assert other("set_v1", ["a", "b"], [0, 1]) == [True] * 2
@@ -81,8 +74,8 @@ def test_what_is_there_is_not_copied_again(processes, server):
         assert other("hold", [3], [1]) == [True]
 
 
-def test_a_server_that_comes_back(processes, server, settled):
-    with opened(processes, server.metadata) as (one, other):
+def test_a_server_that_comes_back(sglang_processes, server, settled):
+    with opened(sglang_processes, server.metadata) as (one, other):
         one("fill", [0, 1], [1, 2])
         assert one("set_v1", ["a", "b"], [0, 1]) == [True] * 2
         server.kill()
