@@ -137,6 +137,12 @@ class BenchRounds {
   std::vector<double> p50_, p99_, limit_, ratio_, rate_;
 };
 
+// What `readers` processes do, each with a seed of its own from `seed` on.
+using BenchTurn = std::function<Result<BenchTogether>(uint64_t seed)>;
+// Ours and the machine's limit by turns, as often as the spec says.
+Result<BenchRounds> TakeTurns(const BenchSpec& spec, uint32_t readers, const BenchTurn& ours,
+                              const BenchTurn& limit);
+
 Result<std::unique_ptr<Client>> BenchClient(const BenchSpec& spec, uint64_t page_bytes);
 
 // Each adds its rows. `note` tells people what is being done.

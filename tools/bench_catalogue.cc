@@ -59,14 +59,13 @@ Result<BenchRow> MeasureCase(const BenchSpec& spec, uint64_t keys, const LookupC
                              uint32_t batch, uint32_t readers,
                              std::vector<std::unique_ptr<BenchWorker>>& workers) {
   const std::string tail = " " + std::to_string(batch) + " " + std::to_string(spec.time_ms);
-  BenchRounds rounds;
-  for (uint32_t round = 0; round < spec.repetitions; ++round) {
-    MARU_RETURN_IF_ERROR(spec.go_on());
-    const uint64_t seed = 1 + uint64_t{round} * readers;
-    MARU_ASSIGN_OR_RETURN(const auto ours, OrderAll(workers, readers, what.order + tail, seed));
-    MARU_ASSIGN_OR_RETURN(const auto bare, OrderAll(workers, readers, "reads" + tail, seed));
-    rounds.Add(ours.p50_ns, ours.p99_ns, bare.p50_ns, ours.per_second);
-  }
+  const auto all = [&](const std::string& order) {
+    return [&workers, readers, order](uint64_t seed) {
+      return OrderAll(workers, readers, order, seed);
+    };
+  };
+  MARU_ASSIGN_OR_RETURN(const BenchRounds rounds,
+                        TakeTurns(spec, readers, all(what.order + tail), all("reads" + tail)));
   BenchRow row;
   row.section = "catalogue";
   row.operation = what.name;

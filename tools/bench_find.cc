@@ -80,14 +80,11 @@ Result<BenchRow> MeasureCase(const BenchSpec& spec, const Processes& all, const 
                              uint32_t batch, uint32_t readers) {
   const std::string order =
       std::string(what.order) + " " + std::to_string(batch) + " " + std::to_string(spec.time_ms);
-  BenchRounds rounds;
-  for (uint32_t round = 0; round < spec.repetitions; ++round) {
-    MARU_RETURN_IF_ERROR(spec.go_on());
-    const uint64_t seed = 1 + uint64_t{round} * readers;
-    MARU_ASSIGN_OR_RETURN(const auto ours, OrderAll(all.readers, readers, order, seed));
-    MARU_ASSIGN_OR_RETURN(const auto bare, BareTrips(spec, all, batch, readers, seed));
-    rounds.Add(ours.p50_ns, ours.p99_ns, bare.p50_ns, ours.per_second);
-  }
+  MARU_ASSIGN_OR_RETURN(
+      const BenchRounds rounds,
+      TakeTurns(
+          spec, readers, [&](uint64_t seed) { return OrderAll(all.readers, readers, order, seed); },
+          [&](uint64_t seed) { return BareTrips(spec, all, batch, readers, seed); }));
   BenchRow row;
   row.section = "socket";
   row.operation = what.name;

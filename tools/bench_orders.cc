@@ -72,6 +72,19 @@ Result<BenchTogether> OrderAll(std::span<const std::unique_ptr<BenchWorker>> wor
   return all;
 }
 
+Result<BenchRounds> TakeTurns(const BenchSpec& spec, uint32_t readers, const BenchTurn& ours,
+                              const BenchTurn& limit) {
+  BenchRounds rounds;
+  for (uint32_t round = 0; round < spec.repetitions; ++round) {
+    MARU_RETURN_IF_ERROR(spec.go_on());
+    const uint64_t seed = 1 + uint64_t{round} * readers;
+    MARU_ASSIGN_OR_RETURN(const auto taken, ours(seed));
+    MARU_ASSIGN_OR_RETURN(const auto bare, limit(seed));
+    rounds.Add(taken.p50_ns, taken.p99_ns, bare.p50_ns, taken.per_second);
+  }
+  return rounds;
+}
+
 std::vector<BenchPlacement> PlacementsOf(const BenchSpec& spec) {
   // Others' servers stay where they are.
   if (spec.server_pid == 0) return {{"not pinned", {}, {}}};

@@ -35,7 +35,7 @@ Result<std::vector<TraceRequest>> ReadTrace(const std::string& path) {
     return InvalidArgument(path + " is no regular file: write the trace to one");
   }
   std::ifstream file(path);
-  if (!file) return NotFound("cannot read " + path + ": " + std::generic_category().message(errno));
+  if (!file) return os::ErrnoStatus(errno, "open", path);
   std::vector<TraceRequest> requests;
   const auto room = std::make_unique_for_overwrite<char[]>(kTraceLineBytesMax);
   for (size_t line = 1;; ++line) {
@@ -81,6 +81,7 @@ Result<std::vector<TraceRequest>> ReadTrace(const std::string& path) {
 
 Status WriteTrace(const std::string& path, std::span<const TraceRequest> requests) {
   std::ofstream file(path);
+  if (!file) return os::ErrnoStatus(errno, "open", path);
   for (const TraceRequest& request : requests) {
     file << "{\"timestamp\": " << request.timestamp_ms << ", \"hash_ids\": [";
     for (size_t i = 0; i < request.blocks.size(); ++i) {
@@ -89,7 +90,7 @@ Status WriteTrace(const std::string& path, std::span<const TraceRequest> request
     file << "]}\n";
   }
   file.flush();
-  if (!file) return ResourceExhausted("cannot write " + path);
+  if (!file) return os::ErrnoStatus(errno, "write", path);
   return OkStatus();
 }
 

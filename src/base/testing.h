@@ -1,9 +1,14 @@
 #pragma once
 
-// For tests only: assertions over Status and Result that show the status.
+// For tests only: assertions over Status and Result that show the status, and the seed of random
+// steps.
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <random>
 #include <utility>
 
 #include "maru/result.h"
@@ -24,6 +29,16 @@ inline testing::AssertionResult IsOk(const Status& status) {
 // gtest prints statuses and their codes by these.
 inline void PrintTo(const Status& status, std::ostream* out) { *out << status.ToString(); }
 inline void PrintTo(StatusCode code, std::ostream* out) { *out << StatusCodeName(code); }
+
+// Of a test of random steps: MARU_TEST_SEED where that is set, else another one each time. Told at
+// once, so that it is known also where the test ends the process.
+inline std::uint64_t TestSeed() {
+  const char* const given = std::getenv("MARU_TEST_SEED");
+  const std::uint64_t seed =
+      given != nullptr ? std::strtoull(given, nullptr, 0) : std::random_device()();
+  std::cerr << "MARU_TEST_SEED=" << seed << std::endl;
+  return seed;
+}
 
 }  // namespace maru
 

@@ -3,12 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "base/random.h"
 #include "base/sequence_point.h"
+#include "base/testing.h"
 #include "catalogue/publication_points.h"
 #include "catalogue/record_runs.h"
 #include "catalogue/test_writer.h"
@@ -155,8 +155,7 @@ TEST(IndexWriter, RemovalsFindTheirEntryInEitherTable) {
 TEST(IndexWriter, ChurnRebuildsAtTheSameSizeInClearedRooms) {
   constexpr uint32_t kRecords = 300'000;
   constexpr uint32_t kLive = 160'000;  // a little below 5/8
-  const uint64_t seed = std::random_device()();
-  SCOPED_TRACE("seed " + std::to_string(seed));
+  const uint64_t seed = TestSeed();
   Random random(seed);
   Rig rig(256ull << 20, kRecords);
   std::vector<uint32_t> live, dead;

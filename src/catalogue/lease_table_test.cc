@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/random.h"
+#include "base/testing.h"
 #include "catalogue/lease_slots.h"
 #include "catalogue/test_catalogue.h"
 
@@ -39,7 +40,6 @@ TEST(LeaseTableTest, GenerationsOfOneRecordAreApart) {
 
 TEST(LeaseTableTest, AgreesWithAMap) {
   const uint64_t seed = TestSeed();
-  SCOPED_TRACE("MARU_TEST_SEED=" + std::to_string(seed));
   Random random(seed);
   LeaseTable table;
   std::map<uint64_t, uint32_t> model;

@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "base/sequence_point.h"
+#include "base/testing.h"
 #include "catalogue/test_catalogue.h"
 
 namespace maru::catalogue {
@@ -605,7 +606,6 @@ class LeasesModelTest : public LeasesTest {
 
 TEST_F(LeasesModelTest, AgreesWithANaiveModel) {
   const uint64_t seed = TestSeed();
-  SCOPED_TRACE("MARU_TEST_SEED=" + std::to_string(seed));
   Random random(seed);
   for (int step = 0; step < 5000; ++step) {
     const auto record = static_cast<uint32_t>(random.Between(1, 8));

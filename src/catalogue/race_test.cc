@@ -11,6 +11,7 @@
 
 #include "base/random.h"
 #include "base/sequence_point.h"
+#include "base/testing.h"
 #include "catalogue/leases.h"
 #include "catalogue/reader.h"
 #include "catalogue/test_catalogue.h"
@@ -285,7 +286,6 @@ void RaceTest::CheckOutcome(const std::vector<std::unique_ptr<Leases>>& leases) 
 
 TEST_F(RaceTest, NothingFalseIsFoundNothingHeldChangesAndNoLiveKeyIsMissed) {
   const uint64_t seed = TestSeed();
-  SCOPED_TRACE("MARU_TEST_SEED=" + std::to_string(seed));
   Random random(seed);
   BearAll(random);
   const auto leases = MakeLeases();
@@ -310,7 +310,6 @@ TEST_F(RaceTest, NothingFalseIsFoundNothingHeldChangesAndNoLiveKeyIsMissed) {
 // so that what takes a rare moment above happens often, and in the same way for the same seed.
 TEST_F(RaceTest, TheServerMayStepInBetweenAnyTwoSteps) {
   const uint64_t seed = TestSeed();
-  SCOPED_TRACE("MARU_TEST_SEED=" + std::to_string(seed));
   Random server_random(seed);
   BearAll(server_random);
   const auto leases = MakeLeases();

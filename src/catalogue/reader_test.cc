@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "base/sequence_point.h"
+#include "base/testing.h"
 #include "catalogue/test_catalogue.h"
 
 namespace maru::catalogue {
@@ -438,7 +439,6 @@ TEST_F(ReaderTest, BatchesOfEverySizeAnswerInOrder) {
 // address sanitizer watches.
 TEST_F(GrowingReaderTest, DamagedBytesAreSurvived) {
   const uint64_t seed = TestSeed();
-  SCOPED_TRACE("MARU_TEST_SEED=" + std::to_string(seed));
   Random random(seed);
   std::vector<KeyRef> keys;
   for (uint32_t i = 1; i <= 64; ++i) {
@@ -499,7 +499,6 @@ TEST_F(ReaderTest, AnIndexOfNoiseIsSurvived) {
 // The catalogue against a map: births, deaths, growth and reuse of tables, one step at a time.
 TEST_F(GrowingReaderTest, AgreesWithANaiveModel) {
   const uint64_t seed = TestSeed();
-  SCOPED_TRACE("MARU_TEST_SEED=" + std::to_string(seed));
   Random random(seed);
   std::vector<KeyRef> keys;
   for (int i = 0; i < 80; ++i) {

@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <random>
 #include <string>
 
 #include "base/random.h"
+#include "base/testing.h"
 #include "catalogue/test_pool.h"
 
 namespace maru::catalogue {
@@ -150,8 +150,7 @@ TEST(RecordRuns, RecoveryNamesWhatNoServerLeaves) {
 }
 
 TEST(RecordRuns, RandomUseAgreesWithAMapAlsoAfterRestarts) {
-  const uint64_t seed = std::random_device()();
-  SCOPED_TRACE("seed " + std::to_string(seed));
+  const uint64_t seed = TestSeed();
   Random random(seed);
   TestPool pool({.pool_bytes = 512 * layout::kUnitBytes});
   auto runs = std::make_unique<Runs>(&pool);

@@ -1,9 +1,7 @@
 #include "catalogue/test_catalogue.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <random>
 #include <string>
 
 #include "base/check.h"
@@ -12,11 +10,6 @@ namespace maru::catalogue {
 
 using layout::PageState;
 using layout::StateWord;
-
-uint64_t TestSeed() {
-  if (const char* seed = std::getenv("MARU_TEST_SEED")) return std::strtoull(seed, nullptr, 0);
-  return std::random_device{}();
-}
 
 TestCatalogue::TestCatalogue(TestPool* pool, const Options& options)
     : pool_(pool), options_(options), text_of_(kFirstRecord + options.pages, 0) {

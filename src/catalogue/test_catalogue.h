@@ -13,10 +13,6 @@
 
 namespace maru::catalogue {
 
-// Of a randomized test: MARU_TEST_SEED where that is set, else another one each time. The test
-// names it in its failures.
-uint64_t TestSeed();
-
 class TestCatalogue {
  public:
   static constexpr uint32_t kFirstRecord = 1;

@@ -3,12 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <random>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "base/random.h"
+#include "base/testing.h"
 #include "catalogue/test_pool.h"
 
 namespace maru::catalogue {
@@ -142,8 +142,7 @@ TEST(TextSlabs, AdoptRefusesWhatNoAllocatorGaveOut) {
 
 // Against a map of what is allocated, with a restart from that map now and then.
 TEST(TextSlabs, RandomUseAgreesWithAMapAlsoAfterRestarts) {
-  const uint64_t seed = std::random_device()();
-  SCOPED_TRACE("seed " + std::to_string(seed));
+  const uint64_t seed = TestSeed();
   Random random(seed);
   TestPool pool({.pool_bytes = 64 * layout::kUnitBytes});
   auto slabs = std::make_unique<TextSlabs>(&pool);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/testing.h"
 #include "catalogue/reader.h"
 #include "catalogue/test_catalogue.h"
 #include "catalogue/test_writer.h"
@@ -286,7 +287,6 @@ class WriterModel {
 
 TEST(WriterModel, RandomTransitionsCutsAndRestartsAgree) {
   const uint64_t seed = TestSeed();
-  SCOPED_TRACE("MARU_TEST_SEED=" + std::to_string(seed));
   WriterModel model(seed, 384ull << 20);
   Random random(seed + 1);
   constexpr uint64_t kKeySpace = 900;
@@ -316,7 +316,6 @@ TEST(WriterModel, RandomTransitionsCutsAndRestartsAgree) {
 
 TEST(WriterModel, AgreesWhileTheIndexGrows) {
   const uint64_t seed = TestSeed();
-  SCOPED_TRACE("MARU_TEST_SEED=" + std::to_string(seed));
   WriterModel model(seed, 384ull << 20);
   Random random(seed + 1);
   constexpr uint64_t kKeySpace = 2'000;

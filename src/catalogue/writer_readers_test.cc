@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/testing.h"
 #include "catalogue/reader.h"
 #include "catalogue/test_catalogue.h"
 #include "catalogue/test_writer.h"
@@ -135,7 +136,6 @@ void Fill(TestWriter& test, const KeySet& keys, uint32_t from, uint32_t to, Reco
 
 TEST(WriterAndReaders, AKeyThatStaysIsNeverMissed) {
   const uint64_t seed = TestSeed();
-  SCOPED_TRACE("MARU_TEST_SEED=" + std::to_string(seed));
   const KeySet staying("stays", kStaying), coming("comes", kComing), filling("fills", kFilling);
   TestWriter test(384ull << 20);
   Fill(test, staying, 0, kStaying, test.Cut(kStaying), nullptr);

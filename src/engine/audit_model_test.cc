@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/testing.h"
 #include "engine/test_upstream.h"
 
 namespace maru::engine {
@@ -207,7 +208,6 @@ class AuditModel {
 
 TEST(AuditModelTest, ChangesBetweenStepsAreNoOffence) {
   const uint64_t seed = TestSeed();
-  SCOPED_TRACE("MARU_TEST_SEED=" + std::to_string(seed));
   uint64_t finished = 0, longest = 0;
   for (uint64_t round = 0; round < 6; ++round) {
     AuditModel model(seed + round, round % 2 == 0 ? Eviction::kLeastRecentlyUsed : Eviction::kNone);
@@ -248,7 +248,6 @@ constexpr Injury kInjuries[] = {
 
 TEST(AuditModelTest, ADamageIsNamedWhateverGoesOnBesideIt) {
   const uint64_t seed = TestSeed();
-  SCOPED_TRACE("MARU_TEST_SEED=" + std::to_string(seed));
   for (size_t i = 0; i < std::size(kInjuries); ++i) {
     // Without eviction nobody touches what the keeper has.
     AuditModel model(seed + i, Eviction::kNone);

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
-#include "engine/audit_rig.h"
 #include "engine/audits.h"
+#include "engine/test_audit_rig.h"
 #include "engine/test_engine.h"
 
 namespace maru::engine {

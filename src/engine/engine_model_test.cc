@@ -17,6 +17,7 @@
 
 #include "base/random.h"
 #include "base/sequence_point.h"
+#include "base/testing.h"
 #include "engine/test_engine.h"
 
 namespace maru::engine {
@@ -769,13 +770,11 @@ void RunModel(uint64_t seed, const std::vector<uint64_t>& pools, uint64_t count)
 
 TEST(EngineModelTest, OnePoolAnswersAsAMapDoes) {
   const uint64_t seed = TestSeed();
-  std::fprintf(stderr, "MARU_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
   for (uint64_t run = 0; run < 3; ++run) RunModel(seed + run, {32 * kMiB}, 1500);
 }
 
 TEST(EngineModelTest, TwoPoolsAnswerAsAMapDoes) {
   const uint64_t seed = TestSeed();
-  std::fprintf(stderr, "MARU_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
   RunModel(seed, {32 * kMiB, 32 * kMiB}, 1500);
 }
 

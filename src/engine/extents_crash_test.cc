@@ -4,16 +4,13 @@
 
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 
-#include "base/sequence_point.h"
+#include "base/test_crash.h"
 #include "engine/test_upstream.h"
 
 namespace maru::engine {
 namespace {
-
-struct Crash {};
 
 class ExtentsCrashTest : public testing::Test {
  protected:
@@ -112,31 +109,16 @@ class ExtentsCrashTest : public testing::Test {
 };
 
 TEST_F(ExtentsCrashTest, AtEveryPointWhatWasAnsweredStands) {
-  std::set<std::string> met;
-  bool crashed = true;
-  for (int at = 0; crashed; ++at) {
-    SCOPED_TRACE("crash at point " + std::to_string(at));
+  const auto met = CrashAtEachPoint([this](CrashPoint& point) {
     Start();
-    crashed = false;
-    try {
-      int count = 0;
-      const ScopedHook hook([&](std::string_view name) {
-        met.emplace(name);
-        if (count++ == at) throw Crash();
-      });
-      Life();
-    } catch (const Crash&) {
-      crashed = true;
-    }
+    point.Run([this] { Life(); });
     host_->Restart();
     Clients();
     ASSERT_NO_FATAL_FAILURE(ExpectWhatWasAnswered());
     ASSERT_NO_FATAL_FAILURE(ExpectItGoesOn());
-  }
-  for (const char* point : {"pool:client-cut", "region:owner", "region:freed", "writer:retiring",
-                            "writer:condemned", "writer:extent-placed", "writer:extent-freed"}) {
-    EXPECT_TRUE(met.contains(point)) << point;
-  }
+  });
+  ExpectMet(met, {"pool:client-cut", "region:owner", "region:freed", "writer:retiring",
+                  "writer:condemned", "writer:extent-placed", "writer:extent-freed"});
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/testing.h"
 #include "engine/test_upstream.h"
 
 namespace maru::engine {
@@ -192,7 +193,6 @@ class ExtentsModel {
 
 TEST(ExtentsModel, RandomRequestsAgree) {
   const uint64_t seed = TestSeed();
-  SCOPED_TRACE("MARU_TEST_SEED=" + std::to_string(seed));
   ExtentsModel model(seed);
   for (int step = 0; step < 20'000; ++step) {
     ASSERT_NO_FATAL_FAILURE(model.Step());

@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <map>
 #include <memory>
-#include <random>
 #include <set>
 #include <string>
 #include <string_view>
@@ -23,7 +21,7 @@
 #include "layout/frame.h"
 #include "pool/memory_backing.h"
 #include "pool/pool.h"
-#include "pool/scarce_backing.h"
+#include "pool/test_scarce_backing.h"
 #include "wire/messages.h"
 
 namespace maru::engine {
@@ -337,12 +335,6 @@ class TestClient {
   std::vector<std::unique_ptr<catalogue::Leases>> leases_;
   uint64_t request_number_ = 0;
 };
-
-// Of a test of random steps, which prints it: MARU_TEST_SEED, or another one each time.
-inline uint64_t TestSeed() {
-  const char* const given = std::getenv("MARU_TEST_SEED");
-  return given != nullptr ? std::strtoull(given, nullptr, 0) : std::random_device{}();
-}
 
 // No offender, as a message.
 inline std::string Offenders(const Engine& engine) {

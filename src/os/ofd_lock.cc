@@ -11,10 +11,10 @@
 namespace maru::os {
 namespace {
 
-struct flock OneByte(short type, std::uint64_t offset_bytes) {
+struct flock WriteLock(std::uint64_t offset_bytes) {
   MARU_CHECK_LT(offset_bytes, static_cast<std::uint64_t>(std::numeric_limits<off_t>::max()));
   struct flock lock{};
-  lock.l_type = type;
+  lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
   lock.l_start = static_cast<off_t>(offset_bytes);
   lock.l_len = 1;
@@ -28,7 +28,7 @@ Status Failed(int error, std::string_view action, std::uint64_t offset_bytes) {
 }  // namespace
 
 Result<LockAttempt> TryLockByte(int fd, std::uint64_t offset_bytes) {
-  struct flock lock = OneByte(F_WRLCK, offset_bytes);
+  struct flock lock = WriteLock(offset_bytes);
   if (RetryInterrupted([&] { return ::fcntl(fd, F_OFD_SETLK, &lock); }) == 0) {
     return LockAttempt::kTaken;
   }
@@ -37,19 +37,11 @@ Result<LockAttempt> TryLockByte(int fd, std::uint64_t offset_bytes) {
 }
 
 Result<LockState> TestByte(int fd, std::uint64_t offset_bytes) {
-  struct flock lock = OneByte(F_WRLCK, offset_bytes);
+  struct flock lock = WriteLock(offset_bytes);
   if (RetryInterrupted([&] { return ::fcntl(fd, F_OFD_GETLK, &lock); }) != 0) {
     return Failed(errno, "test the lock of", offset_bytes);
   }
   return lock.l_type == F_UNLCK ? LockState::kFree : LockState::kHeld;
-}
-
-Status UnlockByte(int fd, std::uint64_t offset_bytes) {
-  struct flock lock = OneByte(F_UNLCK, offset_bytes);
-  if (RetryInterrupted([&] { return ::fcntl(fd, F_OFD_SETLK, &lock); }) != 0) {
-    return Failed(errno, "unlock", offset_bytes);
-  }
-  return OkStatus();
 }
 
 }  // namespace maru::os

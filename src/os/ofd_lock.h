@@ -20,6 +20,4 @@ Result<LockAttempt> TryLockByte(int fd, std::uint64_t offset_bytes);
 // Whether another description holds the byte; FD's own lock does not count.
 Result<LockState> TestByte(int fd, std::uint64_t offset_bytes);
 
-Status UnlockByte(int fd, std::uint64_t offset_bytes);
-
 }  // namespace maru::os

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "base/sequence_point.h"
+#include "base/test_crash.h"
 #include "base/units.h"
 #include "layout/page_record.h"
 #include "pool/memory_backing.h"
@@ -25,8 +25,6 @@ using layout::RegionKind;
 using testing::HasSubstr;
 
 constexpr uint64_t kUnit = layout::kUnitBytes;
-
-struct Crash {};
 
 // A pool in memory with a carver over it, which can be opened anew.
 class CarverTest : public testing::Test {
@@ -330,10 +328,7 @@ class CarverCrashTest : public CarverTest {
 };
 
 TEST_F(CarverCrashTest, ACrashAtAnyPointLosesNoUnitAndRepeatsNoId) {
-  std::set<std::string> met;
-  bool crashed = true;
-  for (int at = 0; crashed; ++at) {
-    SCOPED_TRACE("crash at point " + std::to_string(at));
+  const auto met = CrashAtEachPoint([this](CrashPoint& point) {
     owner_of_id_.clear();
     Make(16);
     // Only two slots are left, so that the script also adds a table.
@@ -342,28 +337,15 @@ TEST_F(CarverCrashTest, ACrashAtAnyPointLosesNoUnitAndRepeatsNoId) {
       Record(slot).word = layout::RegionWord::Make(RegionKind::kNone, ~0u).bits();
     }
     Reopen();
-    crashed = false;
-    int count = 0;
     for (int step = 0; step < kSteps; ++step) {
-      try {
-        const ScopedHook hook([&](std::string_view name) {
-          met.emplace(name);
-          if (count++ == at) throw Crash();
-        });
-        Step(step);
-      } catch (const Crash&) {
-        crashed = true;
-        Reopen();
-      }
+      if (!point.Run([&] { Step(step); })) Reopen();
       CheckUnits();
       Note();
       if (testing::Test::HasFatalFailure()) return;
     }
-  }
-  for (const char* point : {"carve:reserved", "region:fields", "region:word", "region:freed",
-                            "region:ordinal", "region:table", "region:slots-high"}) {
-    EXPECT_TRUE(met.contains(point)) << point;
-  }
+  });
+  ExpectMet(met, {"carve:reserved", "region:fields", "region:word", "region:freed",
+                  "region:ordinal", "region:table", "region:slots-high"});
 }
 
 // The model: which slot each unit belongs to.

@@ -17,7 +17,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "base/sequence_point.h"
+#include "base/test_crash.h"
 #include "catalogue/key.h"
 #include "os/temp_folder.h"
 #include "pool/inspect.h"
@@ -34,8 +34,6 @@ using testing::Contains;
 using testing::HasSubstr;
 
 constexpr uint64_t kUnit = layout::kUnitBytes;
-
-struct Crash {};
 
 class CheckTest : public testing::Test {
  protected:
@@ -401,16 +399,9 @@ TEST_F(CheckTest, AfterABootWithoutACloseAStartIsSaidToDrop) {
 // A killed server never leaves what a check calls damage, and a start mends all that it told.
 TEST_F(CheckTest, ACrashAtAnyPointIsNoDamage) {
   uint64_t mends = 0;
-  bool crashed = true;
-  for (int at = 0; crashed; ++at) {
-    SCOPED_TRACE("crash at point " + std::to_string(at));
-    crashed = false;
+  CrashAtEachPoint([&](CrashPoint& point) {
     Make();
-    try {
-      int count = 0;
-      const ScopedHook hook([&](std::string_view) {
-        if (count++ == at) throw Crash();
-      });
+    point.Run([this] {
       const auto small = pool_->CutPages(kUnit / 4, kUnit);
       ASSERT_TRUE(small.ok());
       const ClientId id(static_cast<uint32_t>(pool_->NextClientId().value()));
@@ -426,9 +417,7 @@ TEST_F(CheckTest, ACrashAtAnyPointIsNoDamage) {
       }
       ASSERT_TRUE(pool_->FreePages(small->slot).ok());
       ASSERT_TRUE(pool_->CutPages(kUnit, kUnit).ok());
-    } catch (const Crash&) {
-      crashed = true;
-    }
+    });
     pool_.reset();
     const CheckReport left = Check(VerifyBytes::kYes);
     ASSERT_TRUE(left.ok()) << testing::PrintToString(left.offences.listed);
@@ -441,7 +430,7 @@ TEST_F(CheckTest, ACrashAtAnyPointIsNoDamage) {
       // The engine's to mend: the client of a grant that the crash has cut off.
       EXPECT_THAT(mend, HasSubstr("is granted to slot"));
     }
-  }
+  });
   EXPECT_GT(mends, 10u);
 }
 

@@ -5,22 +5,19 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "base/sequence_point.h"
+#include "base/test_crash.h"
 #include "layout/validate.h"
 #include "layout/values.h"
 #include "pool/check.h"
-#include "pool/pool_fixture.h"
+#include "pool/test_pool_fixture.h"
 
 namespace maru::pool {
 namespace {
 
 using layout::PageState;
-
-struct Crash {};
 
 class ClientRegionTest : public PoolFixture {
  protected:
@@ -258,30 +255,15 @@ class ClientRegionCrashTest : public ClientRegionTest {
 };
 
 TEST_F(ClientRegionCrashTest, ACrashAtAnyPointLosesNothing) {
-  std::set<std::string> met;
-  bool crashed = true;
-  for (int at = 0; crashed; ++at) {
-    SCOPED_TRACE("crash at point " + std::to_string(at));
+  const auto met = CrashAtEachPoint([this](CrashPoint& point) {
     Make(16);
-    crashed = false;
-    try {
-      int count = 0;
-      const ScopedHook hook([&](std::string_view name) {
-        met.emplace(name);
-        if (count++ == at) throw Crash();
-      });
-      Live();
-    } catch (const Crash&) {
-      crashed = true;
-    }
+    point.Run([this] { Live(); });
     Reopen();
     ASSERT_NO_FATAL_FAILURE(ExpectWhatWasAnswered());
     ASSERT_NO_FATAL_FAILURE(ExpectItGoesOn());
-  }
-  for (const char* point : {"pool:client-cut", "region:owner", "region:word", "region:freed",
-                            "writer:extent-placed", "writer:extent-freed", "pool:client-id"}) {
-    EXPECT_TRUE(met.contains(point)) << point;
-  }
+  });
+  ExpectMet(met, {"pool:client-cut", "region:owner", "region:word", "region:freed",
+                  "writer:extent-placed", "writer:extent-freed", "pool:client-id"});
 }
 
 }  // namespace

@@ -3,19 +3,17 @@
 
 #include <gmock/gmock.h>
 
-#include "base/sequence_point.h"
+#include "base/test_crash.h"
 #include "pool/check.h"
-#include "pool/pool_fixture.h"
 #include "pool/room_plan.h"
-#include "pool/scarce_backing.h"
+#include "pool/test_pool_fixture.h"
+#include "pool/test_scarce_backing.h"
 
 namespace maru::pool {
 namespace {
 
 using layout::PageState;
 using testing::HasSubstr;
-
-struct Crash {};
 
 class PoolCutTest : public PoolFixture {
  protected:
@@ -168,31 +166,16 @@ TEST_F(PoolCutTest, RoomIsKeptForPagesThatAreToCome) {
 // A server that dies while a region is being cut leaves what it has; the rest is free again, also
 // when the next server dies while it frees it.
 TEST_F(PoolCutTest, ACrashAtAnyPointOfCuttingLosesNoUnit) {
-  std::set<std::string> met;
-  bool crashed = true;
-  for (int at = 0; crashed; ++at) {
-    SCOPED_TRACE("crash at point " + std::to_string(at));
+  const auto met = CrashAtEachPoint([this](CrashPoint& point) {
     Make(32);
     const uint64_t units = free_units();
-    crashed = false;
-    int count = 0;
     Pool::Cutting cutting;
     const auto step = [&](auto work) {
-      if (crashed) return;
-      try {
-        const ScopedHook hook([&](std::string_view name) {
-          met.emplace(name);
-          if (count++ == at) throw Crash();
-        });
-        work();
-      } catch (const Crash&) {
-        crashed = true;
-        Reopen();
-      }
+      if (!point.crashed() && !point.Run(work)) Reopen();
     };
     step([&] { cutting = pool_->BeginCut(kPageMiB, 4 * kUnit).value(); });
     step([&] { ASSERT_TRUE(pool_->ContinueCut(&cutting).ok()); });
-    if (!crashed) {
+    if (!point.crashed()) {
       ASSERT_TRUE(Store(cutting.region, "a"));
     }
     step([&] { ASSERT_TRUE(pool_->ContinueCut(&cutting).ok()); });
@@ -214,11 +197,9 @@ TEST_F(PoolCutTest, ACrashAtAnyPointOfCuttingLosesNoUnit) {
     const Pool::Usage usage = pool_->usage();
     ASSERT_EQ(free_units() + (usage.records_bytes + usage.text_bytes + usage.index_bytes) / kUnit,
               units + 1);  // the first index was there before
-  }
-  for (const char* point : {"carve:reserved", "region:word", "region:grown", "region:shortened",
-                            "writer:bound", "writer:chunk-named", "pool:cut"}) {
-    EXPECT_TRUE(met.contains(point)) << point;
-  }
+  });
+  ExpectMet(met, {"carve:reserved", "region:word", "region:grown", "region:shortened",
+                  "writer:bound", "writer:chunk-named", "pool:cut"});
 }
 
 TEST_F(PoolCutTest, ACheckTellsThatUnitsWithoutPagesBecomeFree) {

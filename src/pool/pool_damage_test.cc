@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 #include "pool/check.h"
-#include "pool/pool_fixture.h"
+#include "pool/test_pool_fixture.h"
 
 namespace maru::pool {
 namespace {

@@ -19,6 +19,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/sequence_point.h"
+#include "base/test_crash.h"
 #include "base/units.h"
 #include "layout/page_record.h"
 #include "layout/region.h"
@@ -33,8 +34,6 @@ namespace {
 using testing::HasSubstr;
 
 constexpr uint64_t kBytes = layout::kPoolBytesMin;
-
-struct Crash {};
 
 class PoolFileTest : public testing::Test {
  protected:
@@ -407,20 +406,10 @@ TEST_F(RenumberTest, RegionsGetIdsOfTheNewBaseFromTheStart) {
 }
 
 TEST_F(RenumberTest, ACrashInTheMiddleIsMendedByTheNextOpen) {
-  for (int at = 0;; ++at) {
-    SCOPED_TRACE("crash at point " + std::to_string(at));
+  CrashAtEachPoint([this](CrashPoint& point) {
     unlink(path_.c_str());
     MakeRegions();
-    bool crashed = false;
-    try {
-      int count = 0;
-      const ScopedHook hook([&](std::string_view) {
-        if (count++ == at) throw Crash();
-      });
-      ASSERT_TRUE(Renumber(path_, {}).ok());
-    } catch (const Crash&) {
-      crashed = true;
-    }
+    point.Run([this] { ASSERT_TRUE(Renumber(path_, {}).ok()); });
     uint32_t base = 0;
     const std::vector<uint32_t> ids = Ids(&base);
     EXPECT_EQ(std::set<uint32_t>(ids.begin(), ids.end()).size(), 3u);
@@ -428,11 +417,8 @@ TEST_F(RenumberTest, ACrashInTheMiddleIsMendedByTheNextOpen) {
       EXPECT_GE(id, base);
       EXPECT_LT(id, base + layout::kRegionIdsPerPool);
     }
-    if (!crashed) {
-      EXPECT_GT(at, 5);
-      return;
-    }
-  }
+    if (!point.crashed()) EXPECT_GT(point.passed(), 5);
+  });
 }
 
 constexpr int kNoMounts = 77, kWrong = 1;

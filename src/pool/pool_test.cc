@@ -9,18 +9,16 @@
 #include <vector>
 
 #include "base/random.h"
-#include "base/sequence_point.h"
+#include "base/test_crash.h"
 #include "base/test_log.h"
-#include "pool/pool_fixture.h"
 #include "pool/room_plan.h"
+#include "pool/test_pool_fixture.h"
 
 namespace maru::pool {
 namespace {
 
 using layout::PageState;
 using testing::HasSubstr;
-
-struct Crash {};
 
 class PoolTest : public PoolFixture {
  protected:
@@ -302,23 +300,12 @@ TEST_F(BootTest, ADamagedKeyOfAnEarlierBootIsDropped) {
 
 // Whatever point the first start after the boot dies at, the second one ends where it would have.
 TEST_F(BootTest, ACrashWhileDroppingLosesNoVerdict) {
-  bool crashed = true;
-  for (int at = 0; crashed; ++at) {
-    SCOPED_TRACE("crash at point " + std::to_string(at));
+  CrashAtEachPoint([this](CrashPoint& point) {
     MakeWithKeys(layout::kFlagChecksums);
     Spoil("two");
     options_.boot_id[0] += 5;
     options_.boot_id[1] += 5;
-    crashed = false;
-    try {
-      int count = 0;
-      const ScopedHook hook([&](std::string_view) {
-        if (count++ == at) throw Crash();
-      });
-      ASSERT_TRUE(TryOpen().ok());
-    } catch (const Crash&) {
-      crashed = true;
-    }
+    point.Run([this] { ASSERT_TRUE(TryOpen().ok()); });
     Reopen();
     ASSERT_FALSE(Has("two"));
     keys_.erase("two");
@@ -326,33 +313,21 @@ TEST_F(BootTest, ACrashWhileDroppingLosesNoVerdict) {
     if (testing::Test::HasFatalFailure()) return;
     options_.boot_id[0] -= 5;
     options_.boot_id[1] -= 5;
-  }
+  });
 }
 
 TEST_F(BootTest, ACrashWhileOpeningACleanPoolKeepsAll) {
-  bool crashed = true;
-  for (int at = 0; crashed; ++at) {
-    SCOPED_TRACE("crash at point " + std::to_string(at));
+  CrashAtEachPoint([this](CrashPoint& point) {
     MakeWithKeys(0);
     Reopen();
     pool_->CloseCleanly();
     options_.boot_id[0] += 5;
     options_.boot_id[1] += 5;
-    crashed = false;
-    try {
-      int count = 0;
-      const ScopedHook hook([&](std::string_view) {
-        if (count++ == at) throw Crash();
-      });
-      ASSERT_TRUE(TryOpen().ok());
-    } catch (const Crash&) {
-      crashed = true;
-    }
+    point.Run([this] { ASSERT_TRUE(TryOpen().ok()); });
     Reopen();
     ASSERT_EQ(pool_->boot_loss(), 0u);
     CheckWhole();
-    if (testing::Test::HasFatalFailure()) return;
-  }
+  });
 }
 
 // --- Crashes of the server at every point of cutting, freeing and storing.
@@ -447,30 +422,18 @@ class PoolCrashTest : public PoolTest {
 };
 
 TEST_F(PoolCrashTest, ACrashAtAnyPointLosesNothing) {
-  std::set<std::string> met;
-  bool crashed = true;
-  for (int at = 0; crashed; ++at) {
-    SCOPED_TRACE("crash at point " + std::to_string(at));
+  const auto met = CrashAtEachPoint([this](CrashPoint& point) {
     seen_ids_.clear();
     gone_ids_.clear();
     last_client_ = 0;
     Make(16);
-    crashed = false;
-    int count = 0;
     for (int step = 0; step < kSteps; ++step) {
       SCOPED_TRACE("step " + std::to_string(step));
-      try {
-        const ScopedHook hook([&](std::string_view name) {
-          met.emplace(name);
-          if (count++ == at) throw Crash();
-        });
-        Step(step);
-      } catch (const Crash&) {
-        crashed = true;
+      if (!point.Run([&] { Step(step); })) {
         Reopen();
         Settle();
       }
-      if (crashed || step == kSteps - 1) {
+      if (point.crashed() || step == kSteps - 1) {
         CheckWhole();
         CheckIds();
       }
@@ -486,14 +449,12 @@ TEST_F(PoolCrashTest, ACrashAtAnyPointLosesNothing) {
     // No more is carved than without a crash, but for the index room of the restart.
     ASSERT_EQ(usage.records_bytes, kUnit);
     ASSERT_EQ(usage.text_bytes, kUnit);
-    ASSERT_EQ(usage.index_bytes, (crashed ? 2 : 1) * kUnit);
+    ASSERT_EQ(usage.index_bytes, (point.crashed() ? 2 : 1) * kUnit);
     ASSERT_LE(usage.lease_bytes, kUnit);
-  }
-  for (const char* point :
-       {"pool:cut", "pool:records-released", "pool:client-id", "pool:clean", "region:word",
-        "region:freed", "region:ordinal", "writer:bound", "writer:chunk-named"}) {
-    EXPECT_TRUE(met.contains(point)) << point;
-  }
+  });
+  ExpectMet(met,
+            {"pool:cut", "pool:records-released", "pool:client-id", "pool:clean", "region:word",
+             "region:freed", "region:ordinal", "writer:bound", "writer:chunk-named"});
 }
 
 // --- The model: what was cut, freed and stored, at random, over restarts.

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/random.h"
-#include "pool/pool_fixture.h"
+#include "pool/test_pool_fixture.h"
 
 namespace maru::pool {
 namespace {

@@ -286,8 +286,7 @@ TEST_F(ServerTest, SizesAndNumbersOutOfAllBoundsAreErrorsOnAConnectionThatStays)
 }
 
 TEST_F(ServerTest, GarbageOfAnyKindLeavesTheServerAndItsPeersAlone) {
-  const uint64_t seed = os::RandomNumber().value();
-  SCOPED_TRACE("seed " + std::to_string(seed));
+  const uint64_t seed = TestSeed();
   Random random(seed);
   Peer other(socket_);
   ASSERT_OK(other.Attach());

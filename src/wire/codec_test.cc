@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <cstring>
 
+#include "base/testing.h"
 #include "wire/golden_frames_test.h"
 #include "wire/golden_messages_test.h"
 #include "wire/names.h"
@@ -100,9 +100,7 @@ void RoundTripEach(Random& random, Decoder& decoder, Variant& kept) {
 }
 
 TEST(Codec, EveryMessageComesBackAsItWas) {
-  const char* given = std::getenv("MARU_SEED");
-  const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 0) : 20240611;
-  SCOPED_TRACE(layout::Concat("MARU_SEED=", seed));
+  const uint64_t seed = TestSeed();
   Random random(seed);
   Decoder decoder;
   Request request;

@@ -13,6 +13,7 @@
 
 #include "base/random.h"
 #include "base/sequence_point.h"
+#include "base/testing.h"
 #include "layout/lease_area.h"
 #include "layout/state_word.h"
 #include "live_server.h"
@@ -124,8 +125,7 @@ void ScribbleOverLeaseBlocks(uint64_t seed) {
 }
 
 TEST(LeaseArea, GarbageInItHurtsNobodyElse) {
-  const uint64_t seed = os::RandomNumber().value();
-  SCOPED_TRACE("seed " + std::to_string(seed));
+  const uint64_t seed = TestSeed();
   LiveServer server("64MiB");
   const auto neighbour = server.Connect("neighbour");
   ASSERT_TRUE(neighbour->Put("held", BytesOf("held")).value());

@@ -89,7 +89,8 @@ TEST(LargeBatch, KeysOfTheLongestNamesFillManyFrames) {
 }
 
 TEST(LargeBatch, OneMoreThanAFrameTakesIsInTheNext) {
-  // Short keys: it is their number that ends a frame.
+  // What ends a frame is the bytes of the entries of a store, also of the shortest keys, and the
+  // number of the keys of a deletion.
   constexpr size_t kKeys = 2 * wire::kKeysPerMessageMax + 1;
   const LiveServer server("64MiB");
   ClientOptions options = server.Options();
@@ -102,6 +103,10 @@ TEST(LargeBatch, OneMoreThanAFrameTakesIsInTheNext) {
   ASSERT_EQ(pages.size(), kKeys);
   EXPECT_EQ(TrueOnes(client->BatchStore(keys, pages).value()), kKeys);
   EXPECT_EQ(client->MatchPrefix(keys).value(), kKeys);
+  const auto deleted = client->BatchDelete(keys);
+  ASSERT_TRUE(deleted.ok()) << deleted.status().ToString();
+  EXPECT_EQ(std::count(deleted->begin(), deleted->end(), Deleted::kDeleted), kKeys);
+  EXPECT_EQ(TrueOnes(client->BatchExists(keys).value()), 0u);
   EXPECT_TRUE(server.AuditIsClean());
 }
 

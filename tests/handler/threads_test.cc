@@ -3,11 +3,10 @@
 // sanitizer sees the pages' bytes, which are plain memory.
 
 #include <atomic>
-#include <cstdlib>
-#include <random>
 #include <thread>
 
 #include "base/random.h"
+#include "base/testing.h"
 #include "handler_fixture.h"
 
 namespace maru::handler {
@@ -19,12 +18,6 @@ constexpr uint64_t kWords = 32;             // that are written of each
 constexpr int kReaders = 3;                 // handlers, with two threads each
 constexpr int kWriters = 2;
 constexpr uint64_t kReadsEach = 10'000;
-
-// MARU_TEST_SEED, to repeat a failure with the seed that it has shown.
-uint64_t Seed() {
-  const char* const given = std::getenv("MARU_TEST_SEED");
-  return given != nullptr ? std::strtoull(given, nullptr, 0) : std::random_device()();
-}
 
 std::string KeyOf(uint64_t number) { return "key-" + std::to_string(number); }
 
@@ -129,8 +122,7 @@ void ThreadsTest::Read(Instance& instance, uint64_t seed) {
 }
 
 TEST_F(ThreadsTest, EveryByteIsItsKeys) {
-  const uint64_t seed = Seed();
-  SCOPED_TRACE("MARU_TEST_SEED=" + std::to_string(seed));
+  const uint64_t seed = TestSeed();
   std::vector<std::unique_ptr<Instance>> instances;
   std::vector<Instance*> all;
   for (int i = 0; i < kReaders + kWriters; ++i) {

@@ -14,6 +14,7 @@
 #include <iostream>
 #include <new>
 
+#include "base/testing.h"
 #include "board.h"
 #include "live_server.h"
 
@@ -159,9 +160,9 @@ void ExpectNothingIsHeld(const LiveServer& server) {
 }
 
 TEST(Stress, EveryByteIsItsKeysWhoeverDies) {
-  const uint64_t seed = FromEnvironment("MARU_TEST_SEED", os::RandomNumber().value());
+  const uint64_t seed = TestSeed();
   const uint64_t reads = FromEnvironment("MARU_STRESS_READS", kReadsDefault);
-  std::cout << "MARU_TEST_SEED=" << seed << " MARU_STRESS_READS=" << reads << std::endl;
+  std::cout << "MARU_STRESS_READS=" << reads << std::endl;
   const LiveServer server("64MiB");
   Crowd crowd(server, seed, reads);
   crowd.Run();
