@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
-#include <iostream>
 #include <random>
 #include <utility>
 
@@ -36,7 +36,7 @@ inline std::uint64_t TestSeed() {
   const char* const given = std::getenv("MARU_TEST_SEED");
   const std::uint64_t seed =
       given != nullptr ? std::strtoull(given, nullptr, 0) : std::random_device()();
-  std::cerr << "MARU_TEST_SEED=" << seed << std::endl;
+  std::fprintf(stderr, "MARU_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
   return seed;
 }
 
