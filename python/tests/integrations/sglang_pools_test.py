@@ -148,14 +148,16 @@ def test_one_pools_failure_is_its_own(storage):
     assert exists(one, PoolName.MAMBA, "another policy", None, ["a"]) == (0, [], 0)
 
 
-def test_states_differ_by_rank_where_the_kv_does_not(storage):
-    pools = hybrid(kv=mla_pool)
+@pytest.mark.parametrize("name", [PoolName.MAMBA, PoolName.DRAFT])
+def test_what_differs_by_rank_where_the_kv_does_not(storage, name):
+    """Recurrent states, and the KV of a draft model that has heads."""
+    pools = {**hybrid(kv=mla_pool), PoolName.DRAFT: mha_pool()}
     ranks = {"is_mla_model": True, "tp_size": 2}
     one, other = (storage(pools, tp_rank=rank, **ranks) for rank in range(2))
-    for name in pools:
-        assert one.batch_set_v2([transfer(pools, name, ["a"], [0])]) == {name: [True]}
-    assert exists(one, PoolName.MAMBA, ALL, None, ["a"]) == (1, [1], 1)
-    assert exists(other, PoolName.MAMBA, ALL, None, ["a"]) == (0, [], 0)
+    for each in pools:
+        assert one.batch_set_v2([transfer(pools, each, ["a"], [0])]) == {each: [True]}
+    assert exists(one, name, ALL, None, ["a"]) == (1, [1], 1)
+    assert exists(other, name, ALL, None, ["a"]) == (0, [], 0)
     assert other.batch_exists(["a"]) == 1
 
 
