@@ -137,51 +137,51 @@ class NativeHandler:
 
     def _free_if_held(self, handle: AllocHandle) -> bool: ...
 
-    def store(self, key: str | bytes, handle: AllocHandle | None = None, data: Buffer | None = None) -> bool:
+    def store(self, key: str | bytes | int, handle: AllocHandle | None = None, data: Buffer | None = None) -> bool:
         """
         True: the key is in the pool now, whoever's page won. Takes the page, unless it raises.
         """
 
-    def batch_store(self, keys: Iterable[str | bytes], handles: Iterable[AllocHandle | Buffer]) -> list[bool]:
+    def batch_store(self, keys: Iterable[str | bytes | int], handles: Iterable[AllocHandle | Buffer]) -> list[bool]:
         """
         store() of each, with one answer for each key. Takes all pages, unless it raises.
         """
 
-    def retrieve(self, key: str | bytes, verify: bool = False) -> MemoryInfo | None:
+    def retrieve(self, key: str | bytes | int, verify: bool = False) -> MemoryInfo | None:
         """
         Where the bytes of a key lie, leased. None: not there. With `verify` a checksum that does not match is a CorruptionError.
         """
 
-    def batch_retrieve(self, keys: Iterable[str | bytes], verify: bool = False) -> list[MemoryInfo | None]:
+    def batch_retrieve(self, keys: Iterable[str | bytes | int], verify: bool = False) -> list[MemoryInfo | None]:
         """retrieve() of each."""
 
-    def exists(self, key: str | bytes) -> bool:
+    def exists(self, key: str | bytes | int) -> bool:
         """Whether the key is there."""
 
-    def batch_exists(self, keys: Iterable[str | bytes]) -> list[bool]:
+    def batch_exists(self, keys: Iterable[str | bytes | int]) -> list[bool]:
         """exists() of each."""
 
-    def match_prefix(self, keys: Iterable[str | bytes]) -> int:
+    def match_prefix(self, keys: Iterable[str | bytes | int]) -> int:
         """How many of the keys are there, from the first on."""
 
-    def pin(self, key: str | bytes) -> bool:
+    def pin(self, key: str | bytes | int) -> bool:
         """
         Keeps the key from being deleted and evicted, as often as it is unpinned. False: not there.
         """
 
-    def unpin(self, key: str | bytes) -> bool:
+    def unpin(self, key: str | bytes | int) -> bool:
         """Ends one pin. False: this handler has none on the key."""
 
-    def batch_pin(self, keys: Iterable[str | bytes]) -> list[bool]:
+    def batch_pin(self, keys: Iterable[str | bytes | int]) -> list[bool]:
         """pin() of each up to the first that is not there, False from there on."""
 
-    def batch_unpin(self, keys: Iterable[str | bytes]) -> list[bool]:
+    def batch_unpin(self, keys: Iterable[str | bytes | int]) -> list[bool]:
         """unpin() of each."""
 
-    def delete(self, key: str | bytes) -> bool:
+    def delete(self, key: str | bytes | int) -> bool:
         """Deletes a key, whoever stored it. False: not there, or pinned."""
 
-    def batch_delete(self, keys: Iterable[str | bytes]) -> list[bool]:
+    def batch_delete(self, keys: Iterable[str | bytes | int]) -> list[bool]:
         """delete() of each."""
 
     def _regions(self) -> list[tuple[int, int, int]]: ...

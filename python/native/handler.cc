@@ -227,7 +227,8 @@ bool NativeHandler::Store(nb::handle key, const AllocHandle* handle, nb::handle 
     throw nb::python_error();
   }
   const auto client = this->client();
-  const std::string_view text = KeyOf(key);
+  const Key named(key);
+  const std::string_view text = named.view();
   const AllocHandle own = handle == nullptr ? Filled(data) : *handle;
   std::shared_ptr<PageMemory> memory;
   const PageHandle page = Open(own, &memory);
@@ -293,7 +294,8 @@ nb::list NativeHandler::BatchStore(nb::handle keys, nb::handle handles) {
 
 nb::object NativeHandler::Retrieve(nb::handle key, bool verify) {
   const auto client = this->client();
-  const std::string_view text = KeyOf(key);
+  const Key named(key);
+  const std::string_view text = named.view();
   return InfoOf(ValueOr(
       Looking(verify, [&](Verify how) { return client->impl().handler().Retrieve(text, how); }),
       handler::View(), "retrieve"));
@@ -314,7 +316,8 @@ nb::list NativeHandler::BatchRetrieve(nb::handle keys, bool verify) {
 
 bool NativeHandler::Exists(nb::handle key) {
   const auto client = this->client();
-  const std::string_view text = KeyOf(key);
+  const Key named(key);
+  const std::string_view text = named.view();
   const LetGoInWaits waits;
   return ValueOr(client->impl().handler().Exists(text), false, "exists");
 }
@@ -336,14 +339,16 @@ uint64_t NativeHandler::MatchPrefix(nb::handle keys) {
 
 bool NativeHandler::Pin(nb::handle key) {
   const auto client = this->client();
-  const std::string_view text = KeyOf(key);
+  const Key named(key);
+  const std::string_view text = named.view();
   const LetGoInWaits waits;
   return ValueOr(client->impl().handler().Pin(text), false, "pin");
 }
 
 bool NativeHandler::Unpin(nb::handle key) {
   const auto client = this->client();
-  const std::string_view text = KeyOf(key);
+  const Key named(key);
+  const std::string_view text = named.view();
   const LetGoInWaits waits;
   return ValueOr(client->impl().handler().Unpin(text), false, "unpin");
 }
@@ -379,7 +384,8 @@ nb::list NativeHandler::BatchUnpin(nb::handle keys) {
 
 bool NativeHandler::Delete(nb::handle key) {
   const auto client = this->client();
-  const std::string_view text = KeyOf(key);
+  const Key named(key);
+  const std::string_view text = named.view();
   const Result<Deleted> deleted = [&] {
     const nb::gil_scoped_release released;
     return client->Delete(text);
@@ -426,7 +432,8 @@ nb::tuple NativeHandler::Inspect(uint8_t topic, uint64_t cursor) const {
 nb::tuple NativeHandler::ListKeys(nb::handle prefix, uint64_t cursor) const {
   const auto client = this->client();
   wire::ListRequest request;
-  request.prefix = KeyOf(prefix);
+  const Key named(prefix);
+  request.prefix = named.view();
   request.cursor = cursor;
   wire::Reply reply;
   const Status asked = [&] {

@@ -8,7 +8,7 @@
 
 // A call of many keys with an answer for each.
 #define MARU_BATCH(name) \
-  "def batch_" name "(self, keys: collections.abc.Iterable[str | bytes]) -> list[bool]"
+  "def batch_" name "(self, keys: collections.abc.Iterable[str | bytes | int]) -> list[bool]"
 
 namespace maru::python {
 
@@ -56,50 +56,55 @@ void DefineStores(Type& type) {
       .def(
           "store", &NativeHandler::Store, nb::arg("key"), nb::arg("handle").none() = nb::none(),
           nb::arg("data").none() = nb::none(),
-          nb::sig("def store(self, key: str | bytes, handle: AllocHandle | None = None, data: "
-                  "typing_extensions.Buffer | None = None) -> bool"),
+          nb::sig(
+              "def store(self, key: str | bytes | int, handle: AllocHandle | None = None, data: "
+              "typing_extensions.Buffer | None = None) -> bool"),
           "True: the key is in the pool now, whoever's page won. Takes the page, unless it raises.")
       .def("batch_store", &NativeHandler::BatchStore, nb::arg("keys"), nb::arg("handles"),
-           nb::sig("def batch_store(self, keys: collections.abc.Iterable[str | bytes], handles: "
-                   "collections.abc.Iterable[AllocHandle | typing_extensions.Buffer]) -> "
-                   "list[bool]"),
+           nb::sig(
+               "def batch_store(self, keys: collections.abc.Iterable[str | bytes | int], handles: "
+               "collections.abc.Iterable[AllocHandle | typing_extensions.Buffer]) -> "
+               "list[bool]"),
            "store() of each, with one answer for each key. Takes all pages, unless it raises.");
 }
 
 void DefineLookups(Type& type) {
   type.def("retrieve", &NativeHandler::Retrieve, nb::arg("key"), nb::arg("verify") = false,
-           nb::sig("def retrieve(self, key: str | bytes, verify: bool = False) -> "
+           nb::sig("def retrieve(self, key: str | bytes | int, verify: bool = False) -> "
                    "MemoryInfo | None"),
            "Where the bytes of a key lie, leased. None: not there. With `verify` a checksum that "
            "does not match is a CorruptionError.")
-      .def("batch_retrieve", &NativeHandler::BatchRetrieve, nb::arg("keys"),
-           nb::arg("verify") = false,
-           nb::sig("def batch_retrieve(self, keys: collections.abc.Iterable[str | bytes], verify: "
-                   "bool = False) -> list[MemoryInfo | None]"),
-           "retrieve() of each.")
+      .def(
+          "batch_retrieve", &NativeHandler::BatchRetrieve, nb::arg("keys"),
+          nb::arg("verify") = false,
+          nb::sig(
+              "def batch_retrieve(self, keys: collections.abc.Iterable[str | bytes | int], verify: "
+              "bool = False) -> list[MemoryInfo | None]"),
+          "retrieve() of each.")
       .def("exists", &NativeHandler::Exists, nb::arg("key"),
-           nb::sig("def exists(self, key: str | bytes) -> bool"), "Whether the key is there.")
+           nb::sig("def exists(self, key: str | bytes | int) -> bool"), "Whether the key is there.")
       .def("batch_exists", &NativeHandler::BatchExists, nb::arg("keys"),
            nb::sig(MARU_BATCH("exists")), "exists() of each.")
       .def("match_prefix", &NativeHandler::MatchPrefix, nb::arg("keys"),
-           nb::sig("def match_prefix(self, keys: collections.abc.Iterable[str | bytes]) -> int"),
+           nb::sig(
+               "def match_prefix(self, keys: collections.abc.Iterable[str | bytes | int]) -> int"),
            "How many of the keys are there, from the first on.");
 }
 
 void DefinePins(Type& type) {
   type.def("pin", &NativeHandler::Pin, nb::arg("key"),
-           nb::sig("def pin(self, key: str | bytes) -> bool"),
+           nb::sig("def pin(self, key: str | bytes | int) -> bool"),
            "Keeps the key from being deleted and evicted, as often as it is unpinned. False: not "
            "there.")
       .def("unpin", &NativeHandler::Unpin, nb::arg("key"),
-           nb::sig("def unpin(self, key: str | bytes) -> bool"),
+           nb::sig("def unpin(self, key: str | bytes | int) -> bool"),
            "Ends one pin. False: this handler has none on the key.")
       .def("batch_pin", &NativeHandler::BatchPin, nb::arg("keys"), nb::sig(MARU_BATCH("pin")),
            "pin() of each up to the first that is not there, False from there on.")
       .def("batch_unpin", &NativeHandler::BatchUnpin, nb::arg("keys"), nb::sig(MARU_BATCH("unpin")),
            "unpin() of each.")
       .def("delete", &NativeHandler::Delete, nb::arg("key"),
-           nb::sig("def delete(self, key: str | bytes) -> bool"),
+           nb::sig("def delete(self, key: str | bytes | int) -> bool"),
            "Deletes a key, whoever stored it. False: not there, or pinned.")
       .def("batch_delete", &NativeHandler::BatchDelete, nb::arg("keys"),
            nb::sig(MARU_BATCH("delete")), "delete() of each.");

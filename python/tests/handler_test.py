@@ -196,18 +196,34 @@ def test_keys_are_listed_and_deleted_at_once(handler, connect):
 
 
 @pytest.mark.parametrize(
-    "key", ["k", "a/b@c", "ключ", "\0", b"\xff\xfe", b"", "", "x" * 70000, "\ud800", 7, None]
+    "key", ["k", "a/b@c", "ключ", "\0", b"\xff\xfe", b"", "", "x" * 70000, "\ud800", 7, None, True, 1.5]
 )
 def test_odd_keys(handler, key):
     try:
         stored = handler.store(key, data=b"1")
     except (ValueError, TypeError) as error:
-        assert key in (b"", "", "x" * 70000, "\ud800", 7, None), error
+        assert key in (b"", "", "x" * 70000, "\ud800", None, 1.5) or key is True, error
         with pytest.raises((ValueError, TypeError)):
             handler.exists(key)
         return
     assert stored and handler.exists(key)
     assert bytes(handler.retrieve(key).view) == b"1"
+
+
+def test_numbers_are_keys_of_their_own(handler):
+    keys = [42, "42", b"42 ", -1, (1 << 64) - 1, -(1 << 63), 0]
+    for place, key in enumerate(keys):
+        assert handler.batch_exists(keys) == [True] * place + [False] * (len(keys) - place)
+        assert handler.store(key, data=str(place).encode())
+    assert [bytes(info.view) for info in handler.batch_retrieve(keys)] == [
+        str(place).encode() for place in range(len(keys))
+    ]
+    assert handler.match_prefix([0, 42, 7]) == 2
+    assert handler.delete(42) and not handler.exists(42) and handler.exists("42")
+    assert b"\xc1-1" in list(handler.keys())
+    for key in (1 << 64, -(1 << 63) - 1):
+        with pytest.raises(OverflowError, match="2\\*\\*64"):
+            handler.exists(key)
 
 
 @pytest.mark.parametrize("size", [0, CHUNK + 1, 1 << 62])

@@ -110,6 +110,19 @@ class Both:
         self.assertEqual(self.client.batch_exists(keys)["results"], [True] * len(keys))
         self.assertIn("error", self.client.register("k" * 65_537, region, 0, 1))
 
+    def test_keys_may_be_whole_numbers(self):
+        region = self.region()["region_id"]
+        keys = [42, -7, (1 << 64) - 1, "42"]
+        for place, key in enumerate(keys):
+            self.assertEqual(self.client.batch_exists(keys)["results"],
+                             [True] * place + [False] * (4 - place))
+            self.assertTrue(self.client.register(key, region, place * 8, 8)["is_new"])
+        for place, key in enumerate(keys):
+            self.assertEqual(self.client.lookup(key)["kv_offset"], place * 8)
+        self.assertEqual(self.server.run("exists", b"\xc1-7").returncode, 0)
+        self.assertEqual(self.client.delete(42), {"success": True})
+        self.assertEqual(self.client.batch_exists(keys)["results"], [False, True, True, True])
+
     def test_pins_are_one_count_that_forbids_deleting(self):
         region = self.region()["region_id"]
         self.client.register("k", region, 0, 1)
@@ -256,7 +269,7 @@ class Both:
 
     def test_wrong_fields_are_answered_with_an_error_that_names_them(self):
         for kind, fields, word in (
-                (Type.EXISTS_KV, {}, "key"), (Type.EXISTS_KV, {"key": 1}, "key"),
+                (Type.EXISTS_KV, {}, "key"), (Type.EXISTS_KV, {"key": 1.5}, "key"),
                 (Type.LOOKUP_KV, {"key": None}, "key"), (Type.PIN_KV, {"keys": ["a"]}, "key"),
                 (Type.BATCH_EXISTS_KV, {"key": "a"}, "keys"),
                 (Type.BATCH_LOOKUP_KV, {"keys": "a"}, "keys"),

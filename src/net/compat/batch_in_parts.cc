@@ -47,10 +47,10 @@ std::unique_ptr<BatchInParts> BatchInParts::Cut(upstream::MetadataType type,
 upstream::MetadataRequest BatchInParts::Next() const {
   MARU_CHECK(!done());
   if (const auto* keys = std::get_if<upstream::KeysRequest>(&request_)) {
-    return upstream::KeysRequest{Slice(keys->keys, done_)};
+    return upstream::KeysRequest{Slice(keys->keys, done_), {}};
   }
   if (const auto* entries = std::get_if<upstream::RegisterRequest>(&request_)) {
-    return upstream::RegisterRequest{Slice(entries->entries, done_)};
+    return upstream::RegisterRequest{Slice(entries->entries, done_), {}};
   }
   return upstream::ReportStatsRequest{
       Slice(std::get<upstream::ReportStatsRequest>(request_).entries, done_)};

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "base/utf8.h"
+#include "layout/number_key.h"
 #include "layout/text.h"
 
 namespace maru::wire::compat {
@@ -15,7 +16,7 @@ using layout::Concat;
 namespace {
 
 std::array<Field, 4> FieldsOf(RegisterEntry& entry) {
-  return {{{"key", &entry.key, kKeyBytesMax},
+  return {{KeyField("key", &entry.key),
            {"region_id", &entry.region_id},
            {"kv_offset", &entry.offset_bytes},
            {"kv_length", &entry.length_bytes}}};
@@ -138,6 +139,15 @@ bool FieldReader::Store(const Field& field, const MsgpackItem& item, bool* to) {
 }
 
 bool FieldReader::Store(const Field& field, const MsgpackItem& item, std::string_view* to) {
+  if (field.letters == Letters::kKey && numbers_ != nullptr) {
+    if (item.kind == MsgpackKind::kUnsigned || item.kind == MsgpackKind::kNegative) {
+      *to = numbers_->emplace_front(item.kind == MsgpackKind::kUnsigned
+                                        ? layout::NumberKey(item.number)
+                                        : layout::NumberKey(static_cast<int64_t>(item.number)));
+      return true;
+    }
+    if (item.kind != MsgpackKind::kText) return FailItem(field, item, "a text or a whole number");
+  }
   if (item.kind != MsgpackKind::kText) return FailItem(field, item, "a text");
   if (item.text.size() > field.max) {
     return Fail(field.name, Concat("has ", item.text.size(), " bytes, at most ", field.max));
@@ -183,7 +193,7 @@ bool FieldReader::Store(const Field& field, const MsgpackItem& item, std::vector
     if constexpr (std::is_same_v<T, std::string_view>) {
       MsgpackItem text;
       if (!reader_.Next(&text)) return false;
-      const Field element{"", &entry, kKeyBytesMax};
+      const Field element = KeyField("", &entry);
       if (!Store(element, text, &entry)) return false;
     } else {
       auto fields = FieldsOf(entry);

@@ -18,7 +18,8 @@ namespace maru::wire::compat {
 
 enum class Need : uint8_t { kRequired, kOptional };
 // Names are told to others, in texts that their readers may be strict about.
-enum class Letters : uint8_t { kAnyBytes, kUtf8 };
+// Keys may also be whole numbers.
+enum class Letters : uint8_t { kAnyBytes, kUtf8, kKey };
 
 struct Field {
   using Target = std::variant<uint64_t*, double*, bool*, std::string_view*, std::string*,
@@ -36,13 +37,18 @@ struct Field {
 inline Field NameField(std::string_view name, Field::Target to, Need need = Need::kRequired) {
   return {name, to, kNameBytesMax, need, Letters::kUtf8};
 }
+inline Field KeyField(std::string_view name, std::string_view* to) {
+  return {name, to, kKeyBytesMax, Need::kRequired, Letters::kKey};
+}
 inline Field WordField(std::string_view name, Field::Target to, Need need = Need::kRequired) {
   return {name, to, kWordBytesMax, need, Letters::kUtf8};
 }
 
 class FieldReader {
  public:
-  explicit FieldReader(std::span<const std::byte> payload) : reader_(payload) {}
+  // `numbers` gets the texts of keys that are numbers; may be null where no field is a key.
+  explicit FieldReader(std::span<const std::byte> payload, NumberKeys* numbers = nullptr)
+      : reader_(payload), numbers_(numbers) {}
 
   // One map and nothing behind it. No bytes at all are a map without pairs.
   bool ReadPayload(std::span<Field> fields);
@@ -69,6 +75,7 @@ class FieldReader {
   bool FailItem(const Field& field, const MsgpackItem& item, std::string_view expected);
 
   MsgpackReader reader_;
+  NumberKeys* const numbers_;
   std::string_view list_;  // the list that is being read
   std::string_view map_;   // the map within the payload that is being read
   size_t index_ = 0;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <forward_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -102,14 +103,19 @@ struct RegisterEntry {
   uint64_t length_bytes = 0;
   friend bool operator==(const RegisterEntry&, const RegisterEntry&) = default;
 };
+// Texts of the keys that came as numbers (layout/number_key.h); those of the others are within the
+// message. A list, since its items stay where they are when it is moved.
+using NumberKeys = std::forward_list<std::string>;
 // One of them in REGISTER_KV.
 struct RegisterRequest {
   std::vector<RegisterEntry> entries;
+  NumberKeys numbers;
   friend bool operator==(const RegisterRequest&, const RegisterRequest&) = default;
 };
 // LOOKUP, EXISTS, DELETE, PIN and UNPIN, single (one key) and in batches; the header says which.
 struct KeysRequest {
   std::vector<std::string_view> keys;
+  NumberKeys numbers;
   friend bool operator==(const KeysRequest&, const KeysRequest&) = default;
 };
 // STORAGE, GET_STATS, GET_USAGE, SHUTDOWN: what they carry is not looked at.

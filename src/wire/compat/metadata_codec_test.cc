@@ -321,15 +321,32 @@ TEST(MetadataDecode, RefusesNamesThatAreNoUtf8AndTakesSuchKeys) {
   EXPECT_EQ(Refusal(kExists, KeyPayload(wrong)), "");
 }
 
+// 42, "42", -7 and the largest there is are four keys.
+TEST(MetadataDecode, KeysMayBeWholeNumbers) {
+  const Bytes payload = Payload({0x81, 0xa4, 'k',  'e',  'y',  's',  0x94, 0x2a, 0xa2, '4', '2',
+                                 0xf9, 0xcf, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff});
+  const Bytes message = Message(kBatchExists, 1, payload);
+  MetadataHeader header;
+  MetadataRequest decoded;
+  ASSERT_TRUE(DecodeMetadataRequest(message, &header, &decoded).ok());
+  // The texts stay where they are when the request is moved.
+  const MetadataRequest request = std::move(decoded);
+  EXPECT_THAT(std::get<KeysRequest>(request).keys, testing::ElementsAre("\xC1"
+                                                                        "42",
+                                                                        "42", "\xC1-7",
+                                                                        "\xC1"
+                                                                        "18446744073709551615"));
+  // Nothing else may be one.
+  EXPECT_EQ(Refusal(0xFE, Payload({0x81, 0xab, 'i', 'n', 's', 't', 'a', 'n', 'c', 'e', '_', 'i',
+                                   'd', 0x2a})),
+            "message type 0xfe: instance_id is 42, a text was expected");
+}
+
 TEST(MetadataDecode, NamesThePlaceInABatch) {
-  Bytes payload;
+  Bytes payload = Payload({0x81, 0xa4, 'k', 'e', 'y', 's', 0x92, 0xa1, 'k', 0xc3});
   MsgpackWriter out(&payload);
-  out.Map(1);
-  out.Text("keys");
-  out.Array(2);
-  out.Text("good");
-  out.Number(5);
-  EXPECT_EQ(Refusal(kBatchExists, payload), "message type 0x22: keys[1] is 5, a text was expected");
+  EXPECT_EQ(Refusal(kBatchExists, payload),
+            "message type 0x22: keys[1] is true, a text or a whole number was expected");
   payload.clear();
   out.Map(1);
   out.Text("entries");

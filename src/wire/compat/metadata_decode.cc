@@ -20,8 +20,8 @@ uint64_t LoadBig(std::span<const std::byte> bytes) {
 using Payload = std::span<const std::byte>;
 
 template <size_t N>
-Status Read(Payload payload, std::array<Field, N> fields) {
-  FieldReader reader(payload);
+Status Read(Payload payload, std::array<Field, N> fields, NumberKeys* numbers = nullptr) {
+  FieldReader reader(payload, numbers);
   return reader.ReadPayload(fields) ? OkStatus() : DataLoss(reader.error());
 }
 
@@ -60,22 +60,24 @@ Status Decode(Payload payload, PlainRequest&) { return Read<0>(payload, {}); }
 
 Status DecodeOne(Payload payload, RegisterRequest& request) {
   RegisterEntry& entry = request.entries.emplace_back();
-  return Read<4>(payload, {{{"key", &entry.key, kKeyBytesMax},
-                            {"region_id", &entry.region_id},
-                            {"kv_offset", &entry.offset_bytes},
-                            {"kv_length", &entry.length_bytes}}});
+  return Read<4>(payload,
+                 {{KeyField("key", &entry.key),
+                   {"region_id", &entry.region_id},
+                   {"kv_offset", &entry.offset_bytes},
+                   {"kv_length", &entry.length_bytes}}},
+                 &request.numbers);
 }
 
 Status DecodeOne(Payload payload, KeysRequest& request) {
-  return Read<1>(payload, {{{"key", &request.keys.emplace_back(), kKeyBytesMax}}});
+  return Read<1>(payload, {{KeyField("key", &request.keys.emplace_back())}}, &request.numbers);
 }
 
 Status DecodeBatch(Payload payload, RegisterRequest& request) {
-  return Read<1>(payload, {{{"entries", &request.entries, kBatchItemsMax}}});
+  return Read<1>(payload, {{{"entries", &request.entries, kBatchItemsMax}}}, &request.numbers);
 }
 
 Status DecodeBatch(Payload payload, KeysRequest& request) {
-  return Read<1>(payload, {{{"keys", &request.keys, kBatchItemsMax}}});
+  return Read<1>(payload, {{{"keys", &request.keys, kBatchItemsMax}}}, &request.numbers);
 }
 
 Status DecodePayload(uint8_t type, Payload payload, MetadataRequest& request) {
