@@ -189,6 +189,27 @@ def test_a_full_pool_stores_what_fits():
             assert one.batch_set(keys[:3], [torch.zeros(1)] * 3) is True, "they are there"
 
 
+def test_who_loses_a_race_is_told_that_the_page_is_there(storage):
+    ours, theirs = mha_pool(), mha_pool()
+    one, other = storage(ours), storage(theirs)
+    for pool in (ours, theirs):
+        fill(pool, 1, 5)
+    pages = one._pages["kv"]
+    save = pages.save
+
+    def late(place, page):
+        """Between the look whether the page is there and the store, another stores it."""
+        assert other.batch_set_v1(["a", "b"], indices(theirs, [1, 1])) == [True] * 2
+        save(place, page)
+
+    pages.save = late
+    assert one.batch_set_v1(["a", "b"], indices(ours, [1, 1])) == [True] * 2
+    assert sum(each._statistics()["duplicates"] for each in one._handlers.values()) == 2
+    assert pool_held(one) == 0
+    assert other.batch_get_v1(["a", "b"], indices(theirs, [2, 3])) == [True] * 2
+    assert holds(theirs, 2, 5) and holds(theirs, 3, 5)
+
+
 def test_threads_and_a_close_among_them(storage):
     pool = mha_pool()
     fill(pool, 1, 5)

@@ -60,7 +60,6 @@ def test_who_sets_the_same_keys_at_once(sglang_processes, server, settled, form)
             assert at_once(both, "hold", pages, expected) == [[True] * 8] * 2
         told = at_once(both, "statistics")
         assert [one["pages_held"] for one in told] == [one["leases"] for one in told] == [0, 0]
-        assert sum(one["duplicates"] for one in told) > 0, "no race was lost"
     assert_nothing_held(settled(), live=TURNS * 8)
 
 
