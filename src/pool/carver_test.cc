@@ -14,6 +14,7 @@
 
 #include "base/random.h"
 #include "base/test_crash.h"
+#include "base/test_log.h"
 #include "base/units.h"
 #include "layout/page_record.h"
 #include "pool/memory_backing.h"
@@ -23,6 +24,8 @@ namespace {
 
 using layout::RegionKind;
 using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
 
 constexpr uint64_t kUnit = layout::kUnitBytes;
 
@@ -174,6 +177,20 @@ TEST_F(CarverTest, RegionIdsRunOutWithAnErrorThatNamesTheCommand) {
   EXPECT_EQ(none.status().code(), StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(none.status().message()), HasSubstr("maru pool renumber"));
   CheckUnits();
+}
+
+TEST_F(CarverTest, TheLogTellsOnceThatRegionIdsComeToAnEnd) {
+  Make(16);
+  root().next_region_ordinal = layout::kRegionIdsPerPool / 16 * 15 - 1;
+  Reopen();
+  const RecordedLog log;
+  ASSERT_TRUE(CutUnits(1).ok());
+  EXPECT_THAT(log.LinesWith("region ids"), IsEmpty());
+  ASSERT_TRUE(CutUnits(1).ok());
+  EXPECT_THAT(log.LinesWith("983040 of 1048576 region ids from"), SizeIs(1));
+  EXPECT_THAT(log.LinesWith("maru pool renumber"), SizeIs(1));
+  ASSERT_TRUE(CutUnits(1).ok());
+  EXPECT_THAT(log.LinesWith("region ids"), SizeIs(1));
 }
 
 TEST_F(CarverTest, TheRegionTableGrowsBeyondItsFirstPart) {

@@ -4,12 +4,15 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/sequence_point.h"
 #include "layout/text.h"
 
 namespace maru::pool {
 namespace {
 
+// Used ones at which the log tells that they come to an end.
+constexpr uint64_t kWarnAtOrdinal = layout::kRegionIdsPerPool / 16 * 15;
 constexpr uint32_t kCutLast = std::numeric_limits<uint32_t>::max();
 
 template <typename T>
@@ -182,6 +185,13 @@ Result<RegionId> RegionTable::NextId() {
         layout::Concat("all ", layout::kRegionIdsPerPool,
                        " region ids of the pool were used; stop the server and draw new ones "
                        "with `maru pool renumber PATH`"));
+  }
+  if (ordinal == kWarnAtOrdinal) {
+    LogWarning(layout::Concat(ordinal, " of ", layout::kRegionIdsPerPool, " region ids from ",
+                              id_base_,
+                              " on were used; without one no region is made, for pages or for a "
+                              "client. Before that, stop "
+                              "the server and draw new ones with `maru pool renumber PATH`"));
   }
   // Release, before any region has the id: a crash may skip an id, never give it out twice.
   root_.next_region_ordinal.store(ordinal + 1, std::memory_order_release);
