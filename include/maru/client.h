@@ -48,10 +48,11 @@ struct ClientOptions {
   // Keys of one namespace are not visible in another. At most 255 bytes. Over tcp:// it lies below
   // the endpoint's own (docs/upstream_clients.md) and must not begin with "tcp://".
   std::string name_space;
-  std::uint64_t page_bytes = 1 << 20;       // size of a page, 512 at least
-  std::uint64_t budget_bytes = 0;           // granted and own live pages together; 0: no limit
-  std::uint64_t hand_bytes_max = 64 << 20;  // free pages kept ready, all together
-  std::uint32_t timeout_ms = 2000;          // of one round trip, and of asking the endpoint
+  std::uint64_t page_bytes = 1 << 20;  // size of a page, 512 at least
+  std::uint64_t budget_bytes = 0;      // granted and own live pages together; 0: no limit
+  // Free pages kept ready, all together; never more than a sixteenth of the pools.
+  std::uint64_t hand_bytes_max = 64 << 20;
+  std::uint32_t timeout_ms = 2000;  // of one round trip, and of asking the endpoint
 };
 
 class Client;

@@ -26,16 +26,7 @@ Status Refuse(Core* core, const Client& client, Status why) {
 Status Granting::Grant(Client* client, uint64_t page_bytes, uint32_t count,
                        std::vector<wire::PageRef>* pages) {
   pages->clear();
-  if (page_bytes == 0 || count == 0) {
-    return InvalidArgument("a grant of " + std::to_string(count) + " pages of " +
-                           std::to_string(page_bytes) + " bytes");
-  }
-  if (page_bytes > layout::kPoolBytesMax) {
-    return InvalidArgument("a page of " + std::to_string(page_bytes) +
-                           " bytes is larger than any pool can be");
-  }
-  page_bytes = AlignUp(page_bytes, layout::kPageAlignBytes);
-  count = std::min(count, wire::kPagesPerMessageMax);
+  MARU_RETURN_IF_ERROR(Check(&page_bytes, &count));
   MARU_ASSIGN_OR_RETURN(count, FitBudget(client, page_bytes, count));
 
   TakeFree(client, page_bytes, count, pages);
@@ -58,8 +49,7 @@ Status Granting::Grant(Client* client, uint64_t page_bytes, uint32_t count,
   }
   // Recall of grants that lie idle in other hands belongs here: after what is free, before keys go.
   for (int round = 0; pages->empty() && round < kEvictRoundsMax; ++round) {
-    const uint64_t bytes_wanted = uint64_t{count} * page_bytes;
-    if (evictor_->Evict({.page_bytes = page_bytes}, bytes_wanted) == 0) break;
+    if (evictor_->Evict({.page_bytes = page_bytes}, page_bytes) == 0) break;
     TakeFree(client, page_bytes, count, pages);
   }
   // Regions of other page sizes that could be emptied and cut anew belong here.
@@ -68,21 +58,56 @@ Status Granting::Grant(Client* client, uint64_t page_bytes, uint32_t count,
   return OkStatus();
 }
 
+void Granting::Refill(Client* client, uint64_t page_bytes, uint32_t count,
+                      std::vector<wire::PageRef>* pages) {
+  pages->clear();
+  if (!Check(&page_bytes, &count).ok()) return;
+  count = BudgetRoom(*client, page_bytes, count);
+  if (count == 0) return;
+  TakeFree(client, page_bytes, count, pages);
+  Cut(client, page_bytes, count, pages);
+  // A cache that is full has none free as a rule. Where the client's next call would find none in
+  // hand, the keys that it would cost go now, and save it a message; but few beside those there.
+  const Scope scope{.page_bytes = page_bytes};
+  if (pages->empty() && client->granted_bytes == 0 && scope.LivePages(*core_) >= kLivePerRefill) {
+    if (evictor_->Evict(scope, page_bytes) > 0) TakeFree(client, page_bytes, count, pages);
+  }
+  core_->counters.pages_granted += pages->size();
+}
+
+Status Granting::Check(uint64_t* page_bytes, uint32_t* count) {
+  if (*page_bytes == 0 || *count == 0) {
+    return InvalidArgument("a grant of " + std::to_string(*count) + " pages of " +
+                           std::to_string(*page_bytes) + " bytes");
+  }
+  if (*page_bytes > layout::kPoolBytesMax) {
+    return InvalidArgument("a page of " + std::to_string(*page_bytes) +
+                           " bytes is larger than any pool can be");
+  }
+  *page_bytes = AlignUp(*page_bytes, layout::kPageAlignBytes);
+  *count = std::min(*count, wire::kPagesPerMessageMax);
+  return OkStatus();
+}
+
+uint32_t Granting::BudgetRoom(const Client& client, uint64_t page_bytes, uint32_t count) {
+  const uint64_t budget = client.budget_bytes;
+  if (budget == 0 || kDefect == Defect::kBudgetIgnored) return count;
+  const uint64_t used = client.granted_bytes + client.live_bytes;
+  if (used >= budget) return 0;
+  return static_cast<uint32_t>(std::min<uint64_t>((budget - used) / page_bytes, count));
+}
+
 Result<uint32_t> Granting::FitBudget(Client* client, uint64_t page_bytes, uint32_t count) {
   const uint64_t budget = client->budget_bytes;
-  if (budget == 0 || kDefect == Defect::kBudgetIgnored) return count;
-  const auto room = [&]() -> uint64_t {
-    const uint64_t used = client->granted_bytes + client->live_bytes;
-    return used >= budget ? 0 : (budget - used) / page_bytes;
-  };
-  for (int round = 0; room() == 0 && round < kEvictRoundsMax; ++round) {
-    // What is granted stays: without it the page must fit, or no key need go.
+  for (int round = 0; round < kEvictRoundsMax; ++round) {
+    if (const uint32_t pages = BudgetRoom(*client, page_bytes, count)) return pages;
+    // What is granted stays: without it the page must fit, or no key need go. One page is waited
+    // for; more would be keys lost for pages that lie idle.
     if (client->granted_bytes + page_bytes > budget) break;
     const uint64_t over = client->granted_bytes + client->live_bytes + page_bytes - budget;
-    const uint64_t rest = uint64_t{count - 1} * page_bytes;
-    if (evictor_->Evict({.owner = client}, over + rest) == 0) break;
+    if (evictor_->Evict({.owner = client}, over) == 0) break;
   }
-  if (const uint64_t pages = room()) return static_cast<uint32_t>(std::min<uint64_t>(pages, count));
+  if (const uint32_t pages = BudgetRoom(*client, page_bytes, count)) return pages;
   return Refuse(
       core_, *client,
       ResourceExhausted("the budget of " + FormatSizeExact(budget) +

@@ -24,15 +24,27 @@ class Granting {
       : core_(core), retirement_(retirement), evictor_(evictor) {}
 
   // 1 to count pages, or why none. None and no error: a page is being cut that is larger than what
-  // one step brings in; whoever asks again is that much nearer to it. Evicts one batch at most that
-  // frees a page: a cache is full most of the time, so a page that is asked for costs a key; but no
-  // more keys than a batch.
+  // one step brings in; whoever asks again is that much nearer to it. Where none is free, keys go
+  // for one page: however many are asked for, the caller waits for one. A batch of the evictor's at
+  // most that frees a page, of which the other pages are free as well.
   Status Grant(Client* client, uint64_t page_bytes, uint32_t count,
                std::vector<wire::PageRef>* pages);
+  // 0 to count pages that nobody waits for: what is free, and within the client's budget. Keys
+  // go only where the pool is full and nothing is granted to the client any more, a sixteenth of
+  // those of that page size at most.
+  void Refill(Client* client, uint64_t page_bytes, uint32_t count,
+              std::vector<wire::PageRef>* pages);
 
  private:
-  // How many of the pages the budget has room for, after the client's own least recently used keys
-  // have gone.
+  // Keys of a page size, of which one batch may go for a refill: it is a sixteenth of them.
+  static constexpr uint64_t kLivePerRefill = 16;
+
+  // What makes no sense, and else both as they are used.
+  static Status Check(uint64_t* page_bytes, uint32_t* count);
+  // How many of the pages the budget has room for as it is.
+  static uint32_t BudgetRoom(const Client& client, uint64_t page_bytes, uint32_t count);
+  // The same, 1 or more, after as many of the client's own least recently used keys have gone as
+  // one page takes.
   Result<uint32_t> FitBudget(Client* client, uint64_t page_bytes, uint32_t count);
   // Free pages, from the pools in order.
   void TakeFree(Client* client, uint64_t page_bytes, uint32_t count,

@@ -26,15 +26,9 @@ Status Registration::Register(Client* client, const wire::RegisterRequest& reque
     }
     if (i < entries.size()) keys[i % kAhead] = Prepare(*client, entries[i]);
   }
-  // The pages that the next stores need ride along, so that a store is one round trip. A cache that
-  // is full has none free as a rule: then one batch of keys goes for them now rather than for a
-  // message of their own later. The keys of this request are in no list yet and cannot be among
-  // them. Without any page the reply is as good.
-  if (request.refill_count > 0 && request.refill_page_bytes > 0) {
-    const Status refilled =
-        granting_->Grant(client, request.refill_page_bytes, request.refill_count, &reply->refill);
-    if (!refilled.ok()) reply->refill.clear();
-  }
+  // The pages that the next stores need ride along, so that a store is one round trip. The keys of
+  // this request are in no list yet and cannot go for them. Without any page the reply is as good.
+  granting_->Refill(client, request.refill_page_bytes, request.refill_count, &reply->refill);
   // Backwards: the first key of a batch is the most recent, so that the tail of a prefix goes
   // before its head.
   for (size_t i = uses.size(); i-- > 0;) {

@@ -328,7 +328,7 @@ TEST(RefillTest, InAFullPoolABatchGoesForThemButNoKeyOfTheRequest) {
   TestClient client(&host);
   std::vector<wire::PageRef> hand = client.Grant(kMiB, 4);
   uint64_t stored = 0;
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < 40; ++round) {
     wire::RegisterRequest request;
     std::vector<std::string> keys;
     for (size_t i = 0; i < hand.size(); ++i) keys.push_back("key" + std::to_string(stored++));
@@ -342,6 +342,50 @@ TEST(RefillTest, InAFullPoolABatchGoesForThemButNoKeyOfTheRequest) {
   }
   EXPECT_GT(stored, 40u);  // more than the pool holds
   EXPECT_FALSE(client.Exists("key0"));
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+// A store under `key` to the page, with a wish for `count` pages of 1 MiB.
+wire::RegisterReply StoreAndRefill(TestClient* client, const std::string& key,
+                                   const wire::PageRef& page, uint32_t count) {
+  wire::RegisterRequest request;
+  request.entries.push_back({page, 1, 0, key});
+  request.refill_page_bytes = kMiB;
+  request.refill_count = count;
+  return client->Ask<wire::RegisterReply>(request);
+}
+
+TEST(RefillTest, NoKeyOfTheClientsGoesForItsBudget) {
+  TestEngine host;
+  TestClient client(&host, {.budget_bytes = 16 * kMiB});
+  std::vector<wire::PageRef> hand;
+  while (hand.size() < 16) hand.push_back(client.Grant(kMiB)[0]);
+  for (int i = 0; i < 16; ++i) {
+    EXPECT_TRUE(StoreAndRefill(&client, "key" + std::to_string(i), hand[i], 16).refill.empty());
+  }
+  for (int i = 0; i < 16; ++i) EXPECT_TRUE(client.Exists("key" + std::to_string(i))) << i;
+  // A page that a call waits for takes one key, however many pages it would like.
+  EXPECT_EQ(client.Grant(kMiB, 16).size(), 1u);
+  EXPECT_EQ(host->Count(PoolIndex(0)).live, 15u);
+  EXPECT_FALSE(client.Exists("key0"));
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+TEST(RefillTest, InAFullPoolNoKeyGoesWhileTheClientHasPages) {
+  TestEngine host({.pools = {64 * kMiB}});
+  TestClient client(&host), other(&host);
+  const std::vector<wire::PageRef> pages = client.Grant(kMiB, 2);
+  uint64_t stored = 0;
+  do {
+    other.Put("other" + std::to_string(stored++), kMiB);
+  } while (host->Count(PoolIndex(0)).live == stored);
+  while (host->Count(PoolIndex(0)).free > 0) other.Grant(kMiB);
+  const uint64_t live = host->Count(PoolIndex(0)).live;
+  ASSERT_GT(live, 32u);
+  EXPECT_TRUE(StoreAndRefill(&client, "first", pages[0], 32).refill.empty());
+  EXPECT_EQ(host->Count(PoolIndex(0)).live, live + 1);
+  // With the last one gone the next call would wait: a sixteenth of the keys goes, not 32.
+  EXPECT_EQ(StoreAndRefill(&client, "second", pages[1], 32).refill.size(), (live + 1) / 16);
   EXPECT_EQ(Offenders(host.engine()), "");
 }
 

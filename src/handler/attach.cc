@@ -179,6 +179,7 @@ void Handler::Impl::Adopt(Attached attached) {
     next->pools.push_back({std::move(pool), reader});
   }
   if (former != nullptr && !same_client) ForgetFormer(*former);
+  BoundHand(*next);
   WriterLock lock(session_mutex_);
   session_ = std::move(next);
 }

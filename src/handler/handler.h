@@ -75,8 +75,9 @@ struct HandlerOptions {
   std::string label;
   std::string name_space;
   uint64_t page_bytes = 1ull << 20;
-  uint64_t budget_bytes = 0;              // pool_size; 0: no limit
-  uint64_t hand_bytes_max = 64ull << 20;  // free pages kept in hand, all together
+  uint64_t budget_bytes = 0;  // pool_size; 0: no limit
+  // Free pages kept in hand, all together; and never more than a sixteenth of the pools.
+  uint64_t hand_bytes_max = 64ull << 20;
   uint32_t hand_pages_max = 256;
   uint64_t grant_idle_ns = 1'000'000'000;
   // How long a call waits for its turn to talk to the server. 0: as long as the others take.

@@ -80,6 +80,8 @@ class Handler::Impl {
   static constexpr uint32_t kLookupGroup = 256;  // keys looked up together
   static constexpr uint32_t kLeaseBlocksGrowMax = 64;
   static constexpr uint32_t kHandStartPages = 4;
+  // A hand is that part of the pools at most: what lies idle there no key can have.
+  static constexpr uint64_t kHandOfPools = 16;
   // After that many odd answers a handler attaches as nobody's continuation: better a new client
   // than none.
   static constexpr int kOddAnswersMax = 2;
@@ -161,7 +163,9 @@ class Handler::Impl {
   void GiveBackAll(HeldPages held) MARU_REQUIRES(call_mutex_);
 
   // --- pages.cc
-  uint64_t HandPagesMax() const;
+  // Pages in hand at most, by the options and the pools of the session.
+  void BoundHand(const Session& session);
+  uint64_t HandPagesMax() const { return hand_pages_max_.load(std::memory_order_relaxed); }
   // Pages that may stay in hand: fewer when the server wants some back.
   uint64_t HandKeep() MARU_REQUIRES(state_mutex_);
   uint64_t Recalled() const;
@@ -286,6 +290,7 @@ class Handler::Impl {
   enum class Phase : uint8_t { kNew, kOpen, kClosed, kInert };
   std::atomic<Phase> phase_{Phase::kNew};
   std::atomic<uint64_t> epoch_changes_{0};
+  std::atomic<uint64_t> hand_pages_max_{1};  // relaxed: a bound, no fact about pages
   std::atomic<uint32_t> lease_growths_[layout::kPoolsMax] = {};
 
   // Relaxed everywhere: statistics.

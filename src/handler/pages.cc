@@ -27,9 +27,13 @@ bool RecordAt(const catalogue::PoolView& view, uint32_t region_id, uint32_t page
 
 }  // namespace
 
-uint64_t Handler::Impl::HandPagesMax() const {
-  const uint64_t by_bytes = options_.hand_bytes_max / std::max<uint64_t>(1, options_.page_bytes);
-  return std::clamp<uint64_t>(by_bytes, 1, options_.hand_pages_max);
+void Handler::Impl::BoundHand(const Session& session) {
+  uint64_t pool_bytes = 0;
+  for (const SessionPool& pool : session.pools) pool_bytes += pool.mapped->view().bytes();
+  const uint64_t bytes = std::min(options_.hand_bytes_max, pool_bytes / kHandOfPools);
+  const uint64_t pages = bytes / std::max<uint64_t>(1, options_.page_bytes);
+  hand_pages_max_.store(std::clamp<uint64_t>(pages, 1, options_.hand_pages_max),
+                        std::memory_order_relaxed);
 }
 
 uint64_t Handler::Impl::Recalled() const {
