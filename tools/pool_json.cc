@@ -85,10 +85,15 @@ Json JsonOf(const layout::RootValues& root) {
                {"boot_id", HexNumber(root.boot_id[0]) + HexNumber(root.boot_id[1]).substr(2)},
                {"starts", root.starts},
                {"region_slots_high", root.region_slots_high},
-               {"use_tick", root.use_tick}};
+               {"use_tick", root.use_tick},
+               {"lapsed_count", root.lapsed_count}};
   json["tables"] = Json::array();
   for (const uint64_t table : root.tables) {
     json["tables"].push_back(JsonOf(layout::TableDescriptor(table)));
+  }
+  json["lapsed_leases"] = Json::array();
+  for (const uint64_t lease : root.lapsed_leases) {
+    if (lease != 0) json["lapsed_leases"].push_back(HexNumber(lease));
   }
   SetReserved(&json, "reserved", root.reserved);
   SetReserved(&json, "reserved_tail", root.reserved_tail);

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "base/test_crash.h"
@@ -119,6 +120,48 @@ TEST_F(ExtentsCrashTest, AtEveryPointWhatWasAnsweredStands) {
   });
   ExpectMet(met, {"pool:client-cut", "region:owner", "region:freed", "writer:retiring",
                   "writer:condemned", "writer:extent-placed", "writer:extent-freed"});
+}
+
+// The server dies at any store of the end of a lease that has regions in two pools: its client is
+// told that it has all of them, or that it has lapsed.
+TEST(LapseCrashTest, ALeaseHoldsAllItsRegionsOrNone) {
+  constexpr uint64_t kLapseNs = 31'000'000'000;
+  std::set<bool> told;
+  const auto met = CrashAtEachPoint([&told](CrashPoint& point) {
+    TestEngine host({.pools = {32 * kMiB, 32 * kMiB}});
+    UpstreamClient a(&host, "a", "lease-1"), next(&host, "next");
+    const uint64_t keyed = a.Alloc(2 * kMiB);
+    ASSERT_TRUE(a.Register("key", keyed, 0));
+    a.Alloc(2 * kMiB);
+    a.TakeRegionsFrom({"pool1"});
+    a.Alloc(2 * kMiB);
+    const bool whole = point.Run([&host] { host.Pass(kLapseNs); });
+    host.Restart();
+    const bool expired = a.Beat().lease_expired;
+    told.insert(expired);
+    size_t owned = 0;
+    for (size_t i = 0; i < host.pools(); ++i) {
+      for (const auto& region : host.pool(i).ClientRegions()) owned += region.owner != ClientId(0);
+    }
+    EXPECT_EQ(owned, expired ? 0u : 3u);
+    EXPECT_TRUE(expired || !whole);
+    ASSERT_EQ(Offenders(host.engine()), "");
+    // Its room is another's, and each pool tells the servers to come.
+    if (expired) next.Alloc(2 * kMiB);
+    for (const size_t pool : {0, 1}) {
+      host.SetServed({pool});
+      host.Restart();
+      EXPECT_EQ(a.Beat().lease_expired, expired) << pool;
+    }
+    host.SetServed({0, 1});
+    host.Restart();
+    host.Pass(kLapseNs);
+    EXPECT_TRUE(a.Beat().lease_expired);
+    EXPECT_TRUE(a.Delete("key"));
+    ASSERT_EQ(Offenders(host.engine()), "");
+  });
+  EXPECT_EQ(told, (std::set{false, true}));
+  ExpectMet(met, {"pool:lapsed-count", "pool:lapsed", "region:owner", "region:freed"});
 }
 
 }  // namespace

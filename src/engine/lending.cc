@@ -148,13 +148,6 @@ Status Lending::Refusal(const AskedRegion& asked) const {
   return asked.refused;
 }
 
-bool Lending::AskedUnder(const RegionLeases::Key& key) const {
-  return std::ranges::any_of(core_->asked_regions.all, [&key](const auto& entry) {
-    const pool::Pool::ClientCut& client = entry.second.client;
-    return Leased(client) && LeaseOf(client) == key;
-  });
-}
-
 Lending::Lent Lending::Find(uint64_t id) const {
   if (id > layout::kRegionIdMax) return {};
   for (const std::unique_ptr<Stock>& stock : core_->stocks) {
@@ -186,7 +179,7 @@ bool Lending::LeaseHeld(const pool::Pool::ClientCut& client) const {
 void Lending::Release(const Lent& lent) {
   const pool::Pool::ClientCut& client = lent.region->cut.client;
   if (!LeaseHeld(client)) return GiveBack(lent);
-  core_->region_leases.SetLapsed(LeaseOf(client));
+  SetLapsed(LeaseOf(client));
   End(lent);
 }
 
@@ -201,6 +194,15 @@ void Lending::End(const Lent& lent) {
   if (Leased(client)) core_->region_leases.Remove(LeaseOf(client), lent.region->cut.id);
   ++core_->counters.client_regions_ended;
   lent.stock->client_regions().EndOwner(lent.region);
+}
+
+void Lending::SetLapsed(const RegionLeases::Key& key) {
+  if (core_->region_leases.Lapsed(key)) return;
+  const uint64_t number = RegionLeases::NumberOf(key);
+  std::set<Stock*> stocks;
+  for (const RegionId id : *core_->region_leases.Find(key)) stocks.insert(Find(id.value()).stock);
+  for (Stock* const stock : stocks) stock->pool().RememberLapsed(number);
+  core_->region_leases.SetLapsed(number);
 }
 
 void Lending::EndAll(const RegionLeases::Key& key, Why why) {
@@ -226,13 +228,7 @@ void Lending::StartLease(const Lent& lent, uint64_t lease_ns) {
 Lending::LeaseState Lending::Heartbeat(const RegionLeases::Key& key, Beat beat, uint64_t lease_ns) {
   if (core_->region_leases.Lapsed(key)) return LeaseState::kLapsed;
   const std::set<RegionId>* const held = core_->region_leases.Find(key);
-  if (held == nullptr) {
-    if (AskedUnder(key)) return LeaseState::kHeld;
-    // Without a region there is nothing to hold. But a lease that this server never lent to may
-    // have lapsed under the one before, with regions that are others' by now.
-    const bool may_have_lapsed = had_predecessor_ && !core_->region_leases.GivenBack(key);
-    return may_have_lapsed && beat != Beat::kRelease ? LeaseState::kLapsed : LeaseState::kHeld;
-  }
+  if (held == nullptr) return LeaseState::kHeld;  // without a region there is nothing to lapse
   if (beat == Beat::kRelease) {
     EndAll(key, Why::kGivenBack);
     return LeaseState::kHeld;
@@ -246,36 +242,59 @@ Lending::LeaseState Lending::Heartbeat(const RegionLeases::Key& key, Beat beat, 
 
 uint64_t Lending::EndLapsed() {
   // Each turn takes one out of those that are held.
-  while (const std::optional<RegionLeases::Key> key = core_->region_leases.Lapse(core_->now_ns)) {
-    LogWarning("lease " + key->lease_id + " of " + key->instance_id +
+  RegionLeases& leases = core_->region_leases;
+  while (const std::optional<RegionLeases::Key> key = leases.TakeOverdue(core_->now_ns)) {
+    const Lent first = Find(leases.Find(*key)->begin()->value());
+    LogWarning("lease " + key->lease_id + " of " + first.region->cut.client.instance_id +
                " was not renewed: its regions have no owner any more");
+    SetLapsed(*key);
     EndAll(*key, Why::kLapsed);
   }
   return core_->region_leases.next_end_ns();
 }
 
 void Lending::TakeOver() {
+  RegionLeases& leases = core_->region_leases;
   for (const std::unique_ptr<Stock>& stock : core_->stocks) {
-    // Relaxed: only servers, one after the other, count. This start is one of them.
-    const uint64_t starts = stock->pool().view().root().starts.load(std::memory_order_relaxed);
-    had_predecessor_ |= starts > 1 && !stock->pool().new_boot();
+    for (const uint64_t number : stock->pool().LapsedLeases()) leases.SetLapsed(number);
+  }
+  std::vector<Lent> over;
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
     for (const auto& [slot, region] : stock->client_regions().all()) {
-      const pool::Pool::ClientCut& client = region->cut.client;
-      if (!Leased(client)) continue;
-      if (!region->owned()) {
-        if (client.lease_deadline_unix_ns != 0) core_->region_leases.SetLapsed(LeaseOf(client));
-        continue;
-      }
-      // The record does not say how long its client's leases are: a long one keeps what is left.
-      const uint64_t now_unix_ns = core_->NowUnix();
-      const uint64_t left_ns =
-          client.lease_deadline_unix_ns - std::min(client.lease_deadline_unix_ns, now_unix_ns);
-      const uint64_t lease_ns =
-          std::max(core_->options.region_lease_ns, std::min(left_ns, kLeaseNsMax));
-      core_->region_leases.Add(LeaseOf(client), region->cut.id, core_->now_ns + lease_ns);
-      StartLease({stock.get(), region.get()}, lease_ns);
+      if (Leased(region->cut.client)) TakeOver({stock.get(), region.get()}, &over);
     }
   }
+  for (const Lent& lent : over) {
+    const uint64_t number = RegionLeases::NumberOf(LeaseOf(lent.region->cut.client));
+    pool::Pool& pool = lent.stock->pool();
+    const std::vector<uint64_t> known = pool.LapsedLeases();
+    if (std::ranges::find(known, number) == known.end()) pool.RememberLapsed(number);
+    End(lent);
+  }
+}
+
+void Lending::TakeOver(const Lent& lent, std::vector<Lent>* over) {
+  const pool::Pool::ClientCut& client = lent.region->cut.client;
+  const RegionLeases::Key key = LeaseOf(client);
+  if (!lent.region->owned()) {
+    // With a time it was not given back. The pool remembers others by now, its keys remember it.
+    if (client.lease_deadline_unix_ns != 0) {
+      core_->region_leases.SetLapsed(RegionLeases::NumberOf(key));
+    }
+    return;
+  }
+  if (core_->region_leases.Lapsed(key)) {  // the server before ended in between
+    over->push_back(lent);
+    return;
+  }
+  // The record does not say how long its client's leases are: a long one keeps what is left.
+  const uint64_t now_unix_ns = core_->NowUnix();
+  const uint64_t left_ns =
+      client.lease_deadline_unix_ns - std::min(client.lease_deadline_unix_ns, now_unix_ns);
+  const uint64_t lease_ns =
+      std::max(core_->options.region_lease_ns, std::min(left_ns, kLeaseNsMax));
+  core_->region_leases.Add(key, lent.region->cut.id, core_->now_ns + lease_ns);
+  StartLease(lent, lease_ns);
 }
 
 }  // namespace maru::engine

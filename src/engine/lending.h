@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/client_room.h"
 #include "engine/core.h"
@@ -65,17 +66,20 @@ class Lending {
   void NotServed(uint64_t pause_ns) { core_->region_leases.Delay(pause_ns); }
 
   // At the start of a server: the time of each lease starts anew, with what was left of one that is
-  // longer. A lease that had lapsed stays so as far as a region tells of it.
+  // longer. A lease that had lapsed stays so, as far as the pools remember.
   void TakeOver();
 
  private:
   static RegionLeases::Key LeaseOf(const pool::Pool::ClientCut& client) {
-    return {client.instance_id, client.lease_id, client.endpoint};
+    return {client.lease_id, client.endpoint};
   }
   static bool Leased(const pool::Pool::ClientCut& client) {
     return client.road == layout::RegionRoad::kMetadata && !client.lease_id.empty();
   }
   enum class Why : uint8_t { kLapsed, kGivenBack };
+  // In the pools first. REQUIRES: held.
+  void SetLapsed(const RegionLeases::Key& key);
+  void TakeOver(const Lent& lent, std::vector<Lent>* over);
   void EndAll(const RegionLeases::Key& key, Why why);
   void GiveBack(const Lent& lent);
   // For people; the time itself is in region_leases.
@@ -87,15 +91,11 @@ class Lending {
   // Whether it is worth a try, or another one, in that pool, which it makes room in.
   bool PrepareTry(AskedRegion* asked, Stock* stock);
   Result<Lent> Lend(AskedRegion* asked);
-  // A region is under way that begins that lease.
-  bool AskedUnder(const RegionLeases::Key& key) const;
   // Why there is none.
   Status Refusal(const AskedRegion& asked) const;
 
   Core* core_;
   ClientRoom* room_;
-  // Another server lent from the pools before, to clients that may live.
-  bool had_predecessor_ = false;
 };
 
 }  // namespace maru::engine

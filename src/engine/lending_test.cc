@@ -213,16 +213,6 @@ TEST_F(LendingTest, ALeaseBeginsWithTheAnswerAndMayLapseBefore) {
   EXPECT_EQ(usage().client_cut_bytes, 0u);
 }
 
-TEST_F(LendingTest, ALeaseHasNotLapsedWhileItsFirstRegionIsUnderWay) {
-  host_.Restart();  // another server may have ended it
-  UpstreamClient client(&host_, "a", "lease"), other(&host_, "b", "lease");
-  const uint64_t number = Begin(&client, 2 * kStepBytes);
-  EXPECT_FALSE(client.Beat().lease_expired);
-  EXPECT_TRUE(other.Beat().lease_expired);
-  host_->GiveUpMetadata(number, host_.now_ns());
-  EXPECT_TRUE(client.Beat().lease_expired);
-}
-
 // --- The resource manager's.
 
 class RmLendingTest : public LendingTest {

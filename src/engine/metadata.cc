@@ -225,9 +225,8 @@ MetadataReply Metadata::Heartbeat(const MetadataContext& context,
   const uint64_t lease_ns = LeaseNs(context);
   if (request.lease_id.empty() || lease_ns == 0) return compat::HeartbeatReply{};
   const auto beat = request.lease_release ? Lending::Beat::kRelease : Lending::Beat::kRenew;
-  const auto state = lending_->Heartbeat(
-      {RecordName(request.instance_id), RecordName(request.lease_id), context.endpoint()}, beat,
-      lease_ns);
+  const auto state =
+      lending_->Heartbeat({RecordName(request.lease_id), context.endpoint()}, beat, lease_ns);
   return compat::HeartbeatReply{static_cast<double>(lease_ns) / 1e9,
                                 state == Lending::LeaseState::kLapsed};
 }

@@ -632,25 +632,45 @@ TEST_F(MetadataTest, AHeartbeatWithoutALeaseIsAnEmptyOne) {
   UpstreamClient a(&host_, "a"), leased(&host_, "b", "lease-1");
   EXPECT_EQ(a.Beat().lease_ttl_s, 0.0);
   EXPECT_EQ(leased.Beat().lease_ttl_s, 30.0);
-  // There was no other server under which it may have lapsed.
   EXPECT_FALSE(leased.Beat().lease_expired);
   EXPECT_FALSE(leased.TryAlloc(layout::kPoolBytesMax).handle.has_value());
   EXPECT_FALSE(leased.Beat().lease_expired);
 }
 
-TEST_F(MetadataTest, ALeaseThatIsUnknownMayHaveLapsedUnderAServerBeforeButUnderNoneOfAnotherBoot) {
-  UpstreamClient leased(&host_, "b", "lease-1");
-  host_.Restart();
-  EXPECT_TRUE(leased.Beat().lease_expired);
-  // Asking settles it.
-  const uint64_t region = leased.Alloc();
-  EXPECT_FALSE(leased.Beat().lease_expired);
-  EXPECT_TRUE(leased.Return(region));
-  EXPECT_FALSE(leased.Beat().lease_expired);
-  UpstreamClient other(&host_, "c", "lease-2");
-  EXPECT_TRUE(other.Beat().lease_expired);
-  host_.Reboot();
-  EXPECT_FALSE(other.Beat().lease_expired);
+TEST_F(MetadataTest, AHeartbeatNeedsNoInstanceId) {
+  UpstreamClient a(&host_, "a", "lease-1"), nameless(&host_, "", "lease-1"),
+      elsewhere(&host_, "", "lease-1", "tcp://127.0.0.1:5556");
+  const uint64_t region = a.Alloc();
+  for (int i = 0; i < 3; ++i) {
+    Wait(25 * kSecondNs);
+    EXPECT_FALSE(nameless.Beat().lease_expired);
+  }
+  EXPECT_TRUE(a.Register("key", region, 0));
+  // Another endpoint's lease of that name is another one.
+  elsewhere.Beat(true);
+  EXPECT_TRUE(a.Register("more", region, 4096));
+  nameless.Beat(true);
+  EXPECT_FALSE(a.Register("late", region, 8192));
+  const uint64_t second = a.Alloc();
+  Wait(31 * kSecondNs);
+  EXPECT_TRUE(nameless.Beat().lease_expired);
+  EXPECT_FALSE(elsewhere.Beat().lease_expired);
+  EXPECT_FALSE(a.Register("late", second, 0));
+}
+
+TEST_F(MetadataTest, AHealthyLeaseWithoutARegionGoesOnUnderTheNextServer) {
+  UpstreamClient returned(&host_, "a", "lease-1"), never(&host_, "b", "lease-2"),
+      released(&host_, "c", "lease-3");
+  EXPECT_TRUE(returned.Return(returned.Alloc()));
+  released.Alloc();
+  released.Beat(true);
+  for (int i = 0; i < 2; ++i) {
+    host_.Restart();
+    EXPECT_FALSE(returned.Beat().lease_expired);
+    EXPECT_FALSE(never.Beat().lease_expired);
+    EXPECT_FALSE(released.Beat().lease_expired);
+  }
+  EXPECT_TRUE(returned.TryAlloc(kMiB).handle.has_value());
 }
 
 TEST_F(MetadataTest, APauseOfTheServerCountsAgainstNoLease) {
@@ -676,7 +696,7 @@ TEST_F(MetadataTest, APauseOfTheServerCountsAgainstNoLease) {
   EXPECT_EQ(ClientCutBytes(), 4 * kMiB);
 }
 
-TEST_F(MetadataTest, ALeaseThatLapsedIsToldAfterARestart) {
+TEST_F(MetadataTest, ALeaseThatLapsedIsToldAfterRestarts) {
   UpstreamClient bare(&host_, "a", "lease-1"), keyed(&host_, "b", "lease-2"),
       returned(&host_, "c", "lease-3"), other(&host_, "o");
   bare.Alloc();
@@ -686,15 +706,59 @@ TEST_F(MetadataTest, ALeaseThatLapsedIsToldAfterARestart) {
   ASSERT_TRUE(returned.Register("key3", kept, 0));
   ASSERT_TRUE(returned.Return(kept));
   Wait(31 * kSecondNs);
-  host_.Restart();
-  other.Alloc();  // where the first had its region
-  EXPECT_TRUE(bare.Beat().lease_expired);
-  // As long as its keys tell of it, nothing is lent under it either.
-  EXPECT_NE(keyed.TryAlloc(kMiB).error.find("has ended"), std::string::npos);
-  EXPECT_TRUE(keyed.Beat().lease_expired);
+  for (int i = 0; i < 2; ++i) {
+    host_.Restart();
+    other.Alloc();  // where the first had its region
+    for (UpstreamClient* const client : {&bare, &keyed}) {
+      EXPECT_TRUE(client->Beat().lease_expired);
+      EXPECT_NE(client->TryAlloc(kMiB).error.find("has ended"), std::string::npos);
+    }
+  }
   // One that gave its region back has not lapsed.
   EXPECT_TRUE(returned.TryAlloc(kMiB).handle.has_value());
   EXPECT_FALSE(returned.Beat().lease_expired);
+  // No client of an earlier boot is alive: who comes with that id is another.
+  host_.Reboot();
+  ASSERT_TRUE(keyed.Exists("key"));
+  for (const bool restarted : {false, true}) {
+    if (restarted) host_.Restart();
+    for (UpstreamClient* const client : {&bare, &keyed}) {
+      EXPECT_FALSE(client->Beat().lease_expired);
+      EXPECT_TRUE(client->TryAlloc(kMiB).handle.has_value());
+    }
+  }
+}
+
+TEST_F(MetadataTest, ALapsedLeaseIsKnownByEachPoolThatItHadARegionIn) {
+  TestEngine host({.pools = {64 * kMiB, 64 * kMiB, 64 * kMiB}});
+  UpstreamClient a(&host, "a", "lease-1");
+  a.TakeRegionsFrom({"pool1"});
+  a.Alloc();
+  a.TakeRegionsFrom({"pool2"});
+  a.Alloc();
+  host.Pass(31 * kSecondNs);
+  for (const size_t pool : {0, 1, 2}) {
+    host.SetServed({pool});
+    host.Restart();
+    EXPECT_EQ(a.Beat().lease_expired, pool != 0);
+  }
+}
+
+TEST_F(MetadataTest, TheNewestLapsedLeasesAreRemembered) {
+  const auto lease = [&](uint32_t number) {
+    UpstreamClient client(&host_, "a", "lease-" + std::to_string(number));
+    client.SetLease(2 * kSecondNs);
+    return client;
+  };
+  constexpr uint32_t kAll = layout::kLapsedLeases + 3;
+  for (uint32_t i = 0; i < kAll; ++i) {
+    lease(i).Alloc(2 * kMiB);
+    Wait(2 * kSecondNs);
+  }
+  EXPECT_EQ(ClientCutBytes(), 0u);
+  EXPECT_EQ(host_.pool().LapsedLeases().size(), layout::kLapsedLeases);
+  host_.Restart();
+  for (uint32_t i = 0; i < kAll; ++i) EXPECT_EQ(lease(i).Beat().lease_expired, i >= 3) << i;
 }
 
 // --- Restart.

@@ -1,6 +1,8 @@
 #include "engine/region_leases.h"
 
+#include "base/bytes.h"
 #include "base/check.h"
+#include "base/hash.h"
 
 namespace maru::engine {
 
@@ -29,7 +31,6 @@ void RegionLeases::Remove(const Key& key, RegionId region) {
   if (!found->second.regions.empty()) return;
   ends_.erase({found->second.ends_ns, key});
   held_.erase(found);
-  if (!lapsed_.Contains(key)) given_back_.Add(key);
 }
 
 void RegionLeases::Delay(uint64_t by_ns) {
@@ -40,20 +41,24 @@ void RegionLeases::Delay(uint64_t by_ns) {
   }
 }
 
-void RegionLeases::Ended::Add(const Key& key) {
-  if (!keys_.insert(key).second) return;
-  order_.push_back(key);
-  if (order_.size() <= kEndedMax) return;
-  keys_.erase(order_.front());
-  order_.pop_front();
+uint64_t RegionLeases::NumberOf(const Key& key) {
+  const uint64_t hash = HashBytes64(AsBytes(key.lease_id), key.endpoint);
+  return hash == 0 ? 1 : hash;
 }
 
-std::optional<RegionLeases::Key> RegionLeases::Lapse(uint64_t now_ns) {
+void RegionLeases::SetLapsed(uint64_t number) {
+  if (!lapsed_.insert(number).second) return;
+  lapsed_order_.push_back(number);
+  if (lapsed_order_.size() <= kLapsedMax) return;
+  lapsed_.erase(lapsed_order_.front());
+  lapsed_order_.pop_front();
+}
+
+std::optional<RegionLeases::Key> RegionLeases::TakeOverdue(uint64_t now_ns) {
   if (ends_.empty() || ends_.begin()->first > now_ns) return std::nullopt;
   Key key = ends_.begin()->second;
   // Not in the order of ends_ any more, whatever its regions do: each call makes progress.
   ends_.erase(ends_.begin());
-  lapsed_.Add(key);
   return key;
 }
 

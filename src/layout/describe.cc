@@ -144,12 +144,17 @@ Lines DescribeRoot(const RootValues& root) {
       Concat("starts: ", root.starts),
       Concat("region slots high: ", root.region_slots_high),
       Concat("use tick: ", root.use_tick),
+      Concat("leases lapsed: ", root.lapsed_count),
   };
   AddReserved(lines, root.reserved);
   for (uint32_t i = 0; i < kIndexTables; ++i) {
     if (root.tables[i] != 0) {
       lines.push_back(Concat("table ", i, ": ", DescribeTable(TableDescriptor(root.tables[i]))));
     }
+  }
+  for (uint32_t i = 0; i < kLapsedLeases; ++i) {
+    if (root.lapsed_leases[i] == 0) continue;
+    lines.push_back(Concat("lapsed lease ", i, ": ", Hex{root.lapsed_leases[i], 16}));
   }
   AddReserved(lines, root.reserved_tail);
   return lines;

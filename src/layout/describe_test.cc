@@ -44,10 +44,12 @@ TEST(Describe, RootShowsItsTablesAndWhatIsNotZeroButShouldBe) {
   root.table_word = TableWord::Make(5, TableWord::kNone, 1).bits();
   root.tables[1] = TableDescriptor::Make(0x600000, 18).bits();
   root.reserved[2] = 0xAB;
+  root.lapsed_leases[3] = 0xCD;
   const Lines lines = DescribeRoot(root);
   EXPECT_THAT(lines, Contains("index tables: sequence 5, current 1, old none"));
   EXPECT_THAT(lines, Contains("table 1: 2^18 entries at offset 0x600000"));
   EXPECT_THAT(lines, Contains("reserved[2]: 0x00000000000000ab"));
+  EXPECT_THAT(lines, Contains("lapsed lease 3: 0x00000000000000cd"));
 }
 
 TEST(Describe, RegionShowsWhatItsKindUses) {

@@ -51,6 +51,9 @@ inline constexpr uint32_t kRegionSlotsMax =
 inline constexpr uint32_t kRegionIdsPerPool = 1u << 20;  // ids of a pool start at a multiple of it
 inline constexpr uint32_t kRegionIdMax = (1u << 31) - 1;
 
+// Leases that have lapsed and that a pool remembers.
+inline constexpr uint32_t kLapsedLeases = 256;
+
 // Records. Number 0 and the last one are never used: they mean "empty" and "tombstone" in the
 // index.
 inline constexpr uint32_t kRecordBytes = 128;

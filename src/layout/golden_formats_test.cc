@@ -55,6 +55,8 @@ TEST(GoldenFormats, Root) {
   root->starts = 2;
   root->region_slots_high = 6;
   root->use_tick = 43;
+  root->lapsed_count = 258;
+  root->lapsed_leases[1] = 0x1f2e3d4c5b6a7988;
   root->tables[1] = TableDescriptor::Make(0x600000, 18).bits();
   ExpectGolden(BytesOf(*root), R"(
       0000: 88 77 66 55 44 33 22 11  01 ff 05 00 00 00 00 00
@@ -62,8 +64,9 @@ TEST(GoldenFormats, Root) {
       0020: 0a 00 00 00 00 00 00 00  01 00 00 00 00 00 00 00
       0030: 08 07 06 05 04 03 02 01  10 0f 0e 0d 0c 0b 0a 09
       0040: 02 00 00 00 00 00 00 00  06 00 00 00 00 00 00 00
-      0050: 2b 00 00 00 00 00 00 00
+      0050: 2b 00 00 00 00 00 00 00  02 01 00 00 00 00 00 00
       0208: 12 00 60 00 00 00 00 00
+      0408: 88 79 6a 5b 4c 3d 2e 1f
       1000:)",
                "superblock.md", "root");
 }

@@ -117,11 +117,17 @@ struct Root {
   std::atomic<uint64_t> region_slots_high;  // region slots from 0 below it were ever used
   // The clock of last_use: grows with each drain, kUseTickMax at most.
   std::atomic<uint64_t> use_tick;
-  uint64_t reserved[53];                       // zero
+  // How many were ever put into lapsed_leases: the next one goes to that number modulo its size.
+  std::atomic<uint64_t> lapsed_count;
+  uint64_t reserved[52];                       // zero
   std::atomic<uint64_t> tables[kIndexTables];  // TableDescriptor
-  uint64_t reserved_tail[384];                 // zero
+  // Leases of clients of upstream's protocols that have lapsed, the newest of them; 0: none.
+  std::atomic<uint64_t> lapsed_leases[kLapsedLeases];
+  uint64_t reserved_tail[128];  // zero
 };
 static_assert(sizeof(Root) == 4096);
+static_assert(offsetof(Root, lapsed_count) == 88);
+static_assert(offsetof(Root, lapsed_leases) == 1024);
 static_assert(offsetof(Root, tables) == 512);
 static_assert(std::is_standard_layout_v<Root>);
 

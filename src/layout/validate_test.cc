@@ -189,7 +189,7 @@ TEST(ValidatePageRecord, AcceptsEveryStateAndNamesWhatIsWrong) {
 TEST(ValidateRoot, NamesTheWordThatIsWrong) {
   using R = RootValues;
   EXPECT_TRUE(ValidateRoot(RootValues{}, kPoolBytes).ok());  // never served
-  ExpectRootRefused([](R& r) { r.reserved[52] = 1; }, "reserved");
+  ExpectRootRefused([](R& r) { r.reserved[51] = 1; }, "reserved");
   ExpectRootRefused([](R& r) { r.reserved_tail[0] = 1; }, "reserved");
   ExpectRootRefused([](R& r) { r.record_high = 1ull << 32; }, "record_high");
   ExpectRootRefused([](R& r) { r.next_region_ordinal = 2 << 20; }, "next_region_ordinal");

@@ -29,8 +29,12 @@ RootValues ReadRoot(const Root& root) {
   values.starts = Get(root.starts);
   values.region_slots_high = Get(root.region_slots_high);
   values.use_tick = Get(root.use_tick);
+  values.lapsed_count = Get(root.lapsed_count);
   CopyWords(values.reserved, root.reserved);
   for (uint32_t i = 0; i < kIndexTables; ++i) values.tables[i] = Get(root.tables[i]);
+  for (uint32_t i = 0; i < kLapsedLeases; ++i) {
+    values.lapsed_leases[i] = Get(root.lapsed_leases[i]);
+  }
   CopyWords(values.reserved_tail, root.reserved_tail);
   return values;
 }

@@ -19,14 +19,16 @@ namespace maru::layout {
 struct RootValues {
   uint64_t epoch, table_word, record_high, next_region_ordinal, next_client_id, clean;
   uint64_t boot_id[2];
-  uint64_t starts, region_slots_high, use_tick;
-  uint64_t reserved[53];
+  uint64_t starts, region_slots_high, use_tick, lapsed_count;
+  uint64_t reserved[52];
   uint64_t tables[kIndexTables];
-  uint64_t reserved_tail[384];
+  uint64_t lapsed_leases[kLapsedLeases];
+  uint64_t reserved_tail[128];
 };
 static_assert(sizeof(RootValues) == sizeof(Root));
 static_assert(offsetof(RootValues, use_tick) == offsetof(Root, use_tick));
 static_assert(offsetof(RootValues, tables) == offsetof(Root, tables));
+static_assert(offsetof(RootValues, lapsed_leases) == offsetof(Root, lapsed_leases));
 
 struct RegionValues {
   uint64_t word, offset_bytes, length_bytes, page_bytes, pages, region_id, owner;

@@ -136,6 +136,28 @@ void Pool::SetLeaseDeadline(RegionSlot slot, uint64_t unix_ns) {
   impl_->carver->SetLeaseDeadline(slot, unix_ns);
 }
 
+// Loads are relaxed: only servers, one after the other, store these words.
+
+void Pool::RememberLapsed(uint64_t lease) {
+  MARU_CHECK_NE(lease, 0u);
+  layout::Root& root = impl_->root();
+  const uint64_t number = root.lapsed_count.load(std::memory_order_relaxed);
+  // The count first: a crash in between costs a place, and none that is in use is taken twice.
+  root.lapsed_count.store(number + 1, std::memory_order_release);
+  MARU_PUBLICATION_POINT("pool:lapsed-count");
+  root.lapsed_leases[number % layout::kLapsedLeases].store(lease, std::memory_order_release);
+  MARU_PUBLICATION_POINT("pool:lapsed");
+}
+
+std::vector<uint64_t> Pool::LapsedLeases() const {
+  std::vector<uint64_t> leases;
+  for (const std::atomic<uint64_t>& word : impl_->root().lapsed_leases) {
+    const uint64_t lease = word.load(std::memory_order_relaxed);
+    if (lease != 0) leases.push_back(lease);
+  }
+  return leases;
+}
+
 void Pool::FreeForClient(RegionSlot slot) {
   const Region* region = impl_->carver->table().Find(slot);
   MARU_CHECK(region != nullptr && region->kind == RegionKind::kClientCut) << "region slot " << slot;

@@ -144,6 +144,11 @@ class Pool final : public catalogue::SpaceSource {
   void EndOwner(RegionSlot slot);
   void SetLeaseDeadline(RegionSlot slot, uint64_t unix_ns);
   void FreeForClient(RegionSlot slot);
+  // Leases over such regions that have lapsed, each a number but 0: the newest
+  // layout::kLapsedLeases are there for the next server too, until the machine starts anew. To be
+  // stored before any region of the lease has no owner.
+  void RememberLapsed(uint64_t lease);
+  std::vector<uint64_t> LapsedLeases() const;
   std::vector<ClientRegion> ClientRegions() const;
   // LIVE and CONDEMNED records of client-cut regions, by number: one pass over the records that no
   // region of pages has.

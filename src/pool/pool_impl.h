@@ -43,6 +43,7 @@ class Pool::Impl {
   uint64_t DropUnverified();
   uint64_t DropExtents();
   // No process of an earlier boot is alive, and clients of regions hold no lock that would tell.
+  // What their leases came to is forgotten with them.
   void EndOwnersOfEarlierBoot(const OpenOptions& options);
   // Ids that are in use were given out: none of them is given out again.
   void MoveClientIdsOn();

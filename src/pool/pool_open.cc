@@ -76,11 +76,16 @@ void Pool::Impl::EndOwnersOfEarlierBoot(const OpenOptions& options) {
                     root().boot_id[1].load(kRelaxed) == options.boot_id[1];
   if (same || root().starts.load(kRelaxed) == 0) return;
   new_boot = true;
-  std::vector<RegionSlot> owned;
+  for (std::atomic<uint64_t>& lease : root().lapsed_leases) {
+    lease.store(0, std::memory_order_release);
+  }
+  std::vector<RegionSlot> owned, leased;
   for (const auto& [slot, region] : carver->table().regions()) {
     if (region.owner != ClientId(0)) owned.push_back(slot);
+    if (region.lease_deadline_unix_ns != 0) leased.push_back(slot);
   }
   for (const RegionSlot slot : owned) carver->EndOwner(slot);
+  for (const RegionSlot slot : leased) carver->SetLeaseDeadline(slot, 0);
 }
 
 void Pool::Impl::MoveClientIdsOn() {

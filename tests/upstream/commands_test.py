@@ -257,6 +257,27 @@ class Commands(unittest.TestCase):
         self.assertTrue(self.instance(brief, name).client.heartbeat(
             instance_id=name, lease_id=name)["lease_expired"])
 
+    def test_a_lease_that_lapsed_stays_so_after_kills_of_the_server(self):
+        server = self.start_server("--client-lease-ttl", "0.25")
+        client, watcher = (self.instance(server, name).client for name in ("a", "watcher"))
+        region = client.alloc("a", REGION, lease_id="l1")["handle"]["region_id"]
+        while watcher.list_allocations("watcher")["allocations"]:  # until nobody has renewed it
+            os.sched_yield()
+        port = self.address.rpartition(":")[2]
+        for _ in range(2):
+            self.manager.end(signal.SIGKILL)
+            server.await_line("is opened again as soon as it can be")
+            self.manager = self.start_manager(port=port)
+            server.await_line("the endpoint is open again at " + server.told["metadata"])
+            # Its room is another's by now.
+            self.assertTrue(watcher.alloc("b", REGION)["success"])
+            for lease, expired in (("l1", True), ("l2", False)):
+                self.assertEqual(client.heartbeat(instance_id="a", lease_id=lease),
+                                 {"lease_ttl": 0.25, "lease_expired": expired})
+            self.assertFalse(client.alloc("a", REGION, lease_id="l1")["success"])
+            self.assertFalse(client.register("late", region, 0, 1)["is_new"])
+        self.audit()
+
     def test_each_program_speaks_of_itself(self):
         port = self.address.rpartition(":")[2]
         files = ("--pool", f"file:{self.folder}/x,size=64MiB", "--socket", self.folder / "x.sock")

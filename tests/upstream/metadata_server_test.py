@@ -227,10 +227,15 @@ class Both:
         handle = self.region(lease_id="l1")
         self.assertEqual(self.client.heartbeat(instance_id="a", lease_id="l1"),
                          {"lease_ttl": 30.0, "lease_expired": False})
-        # A number is an id as well; no server before can have ended it.
+        # A number is an id as well; a lease without a region has nothing that could lapse.
         self.assertEqual(self.client.heartbeat(instance_id="a", lease_id=7)["lease_expired"],
                          False)
-        self.client.heartbeat(instance_id="a", lease_id="l1", lease_release=True)
+        # A lease is known by its id alone.
+        self.assertEqual(self.client.heartbeat(lease_id="l1"),
+                         {"lease_ttl": 30.0, "lease_expired": False})
+        self.assertTrue(self.client.register("mine", handle["region_id"], 8, 1)["is_new"])
+        self.client.delete("mine")
+        self.client.heartbeat(lease_id="l1", lease_release=True)
         self.assertFalse(self.client.register("k", handle["region_id"], 0, 1)["is_new"])
         self.assertEqual(self.client.list_allocations("x")["allocations"], [])
 

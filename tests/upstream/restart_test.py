@@ -99,6 +99,8 @@ class Restart(Served):
         self.server.run("put", "ours", "-", data=b"of ours" * 100_000)
         for key in ("k1", "k1", "ours"):
             self.assertTrue(one.client.pin(key)["exists"])
+        gave_back = one.client.alloc("one", UNIT, lease_id="l2")["handle"]["region_id"]
+        self.assertTrue(one.client.return_alloc("one", gave_back)["success"])
         rm = self.closed(connect(self.server.resource_manager, "host-a:1"))
         lent = rm.alloc(UNIT, request_id=5)
         told = one.client.lookup("ours")
@@ -109,8 +111,10 @@ class Restart(Served):
         # Regions keep their owner: it registers in them, and it alone gives them back.
         self.assertCountEqual(one.client.list_allocations("x")["allocations"],
                               [handle, two.handle])
-        self.assertEqual(one.client.heartbeat(instance_id="one", lease_id="l1")["lease_expired"],
-                         False)
+        # So do leases, with a region, without one any more, and without one yet.
+        for lease in ("l1", "l2", "l3"):
+            self.assertEqual(one.client.heartbeat(instance_id="one", lease_id=lease),
+                             {"lease_ttl": 30.0, "lease_expired": False})
         self.assertTrue(one.store("after", b"later bytes"))
         self.assertFalse(two.client.return_alloc("two", handle["region_id"])["success"])
         for i in range(20):
