@@ -24,6 +24,7 @@ from upstream.resource_manager import HEADER, ErrorReply, connect, encode  # noq
 
 MARU = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "build/maru").resolve()
 REGION = 4 << 20
+POOL = 64 << 20
 ENOENT, EINVAL, EADDRINUSE = -2, -22, -98
 
 
@@ -73,7 +74,7 @@ class Commands(unittest.TestCase):
     def start_manager(self, *words, port=0, level="WARN"):
         words = [*words, *(() if port is None else ("--port", port)),
                  *(() if level is None else ("--log-level", level))]
-        pools = [word for pool in self.pools for word in ("--pool", f"file:{pool},size=64MiB")]
+        pools = [word for pool in self.pools for word in ("--pool", f"file:{pool},size={POOL}")]
         manager = Program(self.folder / "maru-resource-manager", *pools, "--socket",
                           self.folder / "sock", *words)
         self.addCleanup(manager.close)
@@ -168,6 +169,31 @@ class Commands(unittest.TestCase):
         self.assertFalse(instance.client.alloc("a", 60 << 20)["success"])
         other = self.instance(self.start_server(), "b")
         self.assertEqual(other.region(other.alloc(REGION)).access.path, str(self.pools[0]))
+
+    def test_totals_are_of_the_pools_that_were_named(self):
+        one, both = self.start_server("--dax-path", self.pools[1]), self.start_server()
+        rm = connect(self.address, "host-a:1")
+        self.addCleanup(rm.close)
+        takes = {one: self.pools[1], both: self.pools[0]}  # where each one's first region lies
+        for server, pools in ((one, self.pools[1:]), (both, self.pools)):
+            client = self.instance(server, "a").client
+
+            def totals():
+                stats, usage = client.get_stats()["cxl_pool"], client.get_usage()
+                # The resource manager's clients may use any pool, and are shown each by itself.
+                shown = {pool.path: pool for pool in rm.stats()}
+                self.assertEqual(set(shown), set(map(str, self.pools)))
+                self.assertEqual([pool.total for pool in shown.values()], [POOL, POOL])
+                free = sum(shown[str(pool)].free for pool in pools)
+                self.assertEqual(stats, {"total_size": len(pools) * POOL, "free_size": free})
+                self.assertEqual((usage["pool_total"], usage["pool_free"]),
+                                 (len(pools) * POOL, free))
+                return {path: pool.free for path, pool in shown.items()}
+
+            before = totals()
+            client.alloc("a", REGION)
+            before[str(takes[server])] -= REGION
+            self.assertEqual(totals(), before)
 
     def test_what_cannot_be_opened_ends_the_server_with_the_reason(self):
         one = self.start_server()
