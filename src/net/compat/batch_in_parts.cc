@@ -9,7 +9,7 @@
 
 namespace maru::net::compat {
 
-namespace upstream = wire::compat;
+namespace compat = wire::compat;
 
 namespace {
 
@@ -26,57 +26,57 @@ void Append(std::vector<bool>& whole, const std::vector<bool>& part) {
 
 }  // namespace
 
-size_t BatchInParts::ItemsOf(const upstream::MetadataRequest& request) {
-  if (const auto* keys = std::get_if<upstream::KeysRequest>(&request)) return keys->keys.size();
-  if (const auto* entries = std::get_if<upstream::RegisterRequest>(&request)) {
+size_t BatchInParts::ItemsOf(const compat::MetadataRequest& request) {
+  if (const auto* keys = std::get_if<compat::KeysRequest>(&request)) return keys->keys.size();
+  if (const auto* entries = std::get_if<compat::RegisterRequest>(&request)) {
     return entries->entries.size();
   }
-  if (const auto* report = std::get_if<upstream::ReportStatsRequest>(&request)) {
+  if (const auto* report = std::get_if<compat::ReportStatsRequest>(&request)) {
     return report->entries.size();
   }
   return 1;
 }
 
-std::unique_ptr<BatchInParts> BatchInParts::Cut(upstream::MetadataType type,
-                                                upstream::MetadataRequest* request) {
+std::unique_ptr<BatchInParts> BatchInParts::Cut(compat::MetadataType type,
+                                                compat::MetadataRequest* request) {
   const size_t items = ItemsOf(*request);
   if (items <= kItemsMax) return nullptr;
   return std::unique_ptr<BatchInParts>(new BatchInParts(type, std::move(*request), items));
 }
 
-upstream::MetadataRequest BatchInParts::Next() const {
+compat::MetadataRequest BatchInParts::Next() const {
   MARU_CHECK(!done());
-  if (const auto* keys = std::get_if<upstream::KeysRequest>(&request_)) {
-    return upstream::KeysRequest{Slice(keys->keys, done_), {}};
+  if (const auto* keys = std::get_if<compat::KeysRequest>(&request_)) {
+    return compat::KeysRequest{Slice(keys->keys, done_), {}};
   }
-  if (const auto* entries = std::get_if<upstream::RegisterRequest>(&request_)) {
-    return upstream::RegisterRequest{Slice(entries->entries, done_), {}};
+  if (const auto* entries = std::get_if<compat::RegisterRequest>(&request_)) {
+    return compat::RegisterRequest{Slice(entries->entries, done_), {}};
   }
-  return upstream::ReportStatsRequest{
-      Slice(std::get<upstream::ReportStatsRequest>(request_).entries, done_)};
+  return compat::ReportStatsRequest{
+      Slice(std::get<compat::ReportStatsRequest>(request_).entries, done_)};
 }
 
-void BatchInParts::Take(upstream::MetadataReply part) {
+void BatchInParts::Take(compat::MetadataReply part) {
   const bool first = done_ == 0;
   done_ = std::min(items_, done_ + kItemsMax);
-  if (std::holds_alternative<upstream::ErrorReply>(part)) {
+  if (std::holds_alternative<compat::ErrorReply>(part)) {
     reply_ = std::move(part);  // of the whole, whatever was done before
     done_ = items_;
   } else if (first) {
     reply_ = std::move(part);
-  } else if (auto* const found = std::get_if<upstream::BatchLookupReply>(&reply_)) {
-    std::ranges::move(std::get<upstream::BatchLookupReply>(part).entries,
+  } else if (auto* const found = std::get_if<compat::BatchLookupReply>(&reply_)) {
+    std::ranges::move(std::get<compat::BatchLookupReply>(part).entries,
                       std::back_inserter(found->entries));
-  } else if (auto* const results = std::get_if<upstream::ResultsReply>(&reply_)) {
-    Append(results->results, std::get<upstream::ResultsReply>(part).results);
-  } else if (auto* const news = std::get_if<upstream::BatchRegisterReply>(&reply_)) {
-    Append(news->results, std::get<upstream::BatchRegisterReply>(part).results);
+  } else if (auto* const results = std::get_if<compat::ResultsReply>(&reply_)) {
+    Append(results->results, std::get<compat::ResultsReply>(part).results);
+  } else if (auto* const news = std::get_if<compat::BatchRegisterReply>(&reply_)) {
+    Append(news->results, std::get<compat::BatchRegisterReply>(part).results);
   }
-  if (type_ == upstream::MetadataType::kBatchPin) EndAtMissing();
+  if (type_ == compat::MetadataType::kBatchPin) EndAtMissing();
 }
 
 void BatchInParts::EndAtMissing() {
-  auto* const pinned = std::get_if<upstream::ResultsReply>(&reply_);
+  auto* const pinned = std::get_if<compat::ResultsReply>(&reply_);
   if (pinned == nullptr || std::ranges::find(pinned->results, false) == pinned->results.end()) {
     return;
   }

@@ -18,7 +18,7 @@
 
 namespace maru::net::compat {
 
-namespace upstream = wire::compat;
+namespace compat = wire::compat;
 
 namespace {
 
@@ -33,7 +33,7 @@ Status SetOptions(void* socket) {
   MARU_RETURN_IF_ERROR(SetZmqOption<int>(socket, ZMQ_LINGER, 0));
   MARU_RETURN_IF_ERROR(SetZmqOption<int>(socket, ZMQ_BACKLOG, kBacklog));
   MARU_RETURN_IF_ERROR(
-      SetZmqOption<int64_t>(socket, ZMQ_MAXMSGSIZE, upstream::kMetadataMessageBytesMax));
+      SetZmqOption<int64_t>(socket, ZMQ_MAXMSGSIZE, compat::kMetadataMessageBytesMax));
   MARU_RETURN_IF_ERROR(
       SetZmqOption<int>(socket, ZMQ_RCVHWM, MetadataEndpoint::kRequestsWaitingMax));
   MARU_RETURN_IF_ERROR(SetZmqOption<int>(socket, ZMQ_SNDHWM, MetadataEndpoint::kRepliesWaitingMax));
@@ -50,11 +50,11 @@ size_t CostOfBytes(size_t message_bytes) {
 
 // What reading and answering a request takes. Those that go over regions or statistics have a turn
 // of their own.
-size_t CostOf(const upstream::MetadataRequest& request, size_t message_bytes) {
-  const bool of_keys = std::holds_alternative<upstream::KeysRequest>(request) ||
-                       std::holds_alternative<upstream::RegisterRequest>(request) ||
-                       std::holds_alternative<upstream::ReportStatsRequest>(request);
-  const bool short_one = std::holds_alternative<upstream::HandshakeRequest>(request) ||
+size_t CostOf(const compat::MetadataRequest& request, size_t message_bytes) {
+  const bool of_keys = std::holds_alternative<compat::KeysRequest>(request) ||
+                       std::holds_alternative<compat::RegisterRequest>(request) ||
+                       std::holds_alternative<compat::ReportStatsRequest>(request);
+  const bool short_one = std::holds_alternative<compat::HandshakeRequest>(request) ||
                          std::holds_alternative<std::monostate>(request);  // malformed
   if (!of_keys && !short_one) return MetadataEndpoint::kKeysPerTurnMax;
   return std::clamp(BatchInParts::ItemsOf(request), CostOfBytes(message_bytes),
@@ -63,7 +63,7 @@ size_t CostOf(const upstream::MetadataRequest& request, size_t message_bytes) {
 
 }  // namespace
 
-std::optional<upstream::MetadataReply> MetadataService::GoOn(uint64_t number) {
+std::optional<compat::MetadataReply> MetadataService::GoOn(uint64_t number) {
   MARU_CHECK(false) << "nothing of number " << number << " is under way";
   return std::nullopt;
 }
@@ -97,7 +97,7 @@ struct MetadataEndpoint::Message {
 // A request that takes several turns: a batch in parts, or what takes the service several steps.
 struct MetadataEndpoint::Long {
   std::unique_ptr<Message> message;  // what the request's texts point into
-  upstream::MetadataHeader header;
+  compat::MetadataHeader header;
   std::unique_ptr<BatchInParts> parts;
   uint64_t number = 0;  // the service's; 0: it is a batch
 };
@@ -265,26 +265,26 @@ void MetadataEndpoint::Defer(std::unique_ptr<Message> message) {
 }
 
 bool MetadataEndpoint::Begin(std::unique_ptr<Message>* message, size_t* keys_left) {
-  upstream::MetadataHeader header;
-  upstream::MetadataRequest request;
+  compat::MetadataHeader header;
+  compat::MetadataRequest request;
   Message& asked = **message;
   const std::span<const std::byte> bytes = asked.last.bytes();
   if (CostOfBytes(bytes.size()) > *keys_left) return false;
   ++counters_.decoded;
-  const Status status = upstream::DecodeMetadataRequest(bytes, &header, &request);
+  const Status status = compat::DecodeMetadataRequest(bytes, &header, &request);
   const size_t cost = CostOf(request, bytes.size());
   if (cost > *keys_left) return false;
   *keys_left -= cost;
   if (!status.ok()) {
     ++counters_.malformed;
-    ReplyTo(asked, header, upstream::ErrorReply{std::string(status.message())});
+    ReplyTo(asked, header, compat::ErrorReply{std::string(status.message())});
     return true;
   }
-  const auto type = static_cast<upstream::MetadataType>(header.type);
+  const auto type = static_cast<compat::MetadataType>(header.type);
   std::unique_ptr<BatchInParts> parts = BatchInParts::Cut(type, &request);
   uint64_t number = 0;
   if (parts == nullptr) {
-    upstream::MetadataReply reply;
+    compat::MetadataReply reply;
     number = service_->Begin(type, request, &reply);
     if (number == 0) {
       ReplyTo(asked, header, reply);
@@ -301,11 +301,11 @@ bool MetadataEndpoint::Begin(std::unique_ptr<Message>* message, size_t* keys_lef
 
 void MetadataEndpoint::AnswerPart(Peer* peer) {
   Long& request = *peer->under_way;
-  std::optional<upstream::MetadataReply> reply;
+  std::optional<compat::MetadataReply> reply;
   if (request.number != 0) {
     reply = service_->GoOn(request.number);
   } else {
-    const auto type = static_cast<upstream::MetadataType>(request.header.type);
+    const auto type = static_cast<compat::MetadataType>(request.header.type);
     request.parts->Take(service_->Answer(type, request.parts->Next()));
     if (request.parts->done()) reply = request.parts->Whole();
   }
@@ -315,10 +315,10 @@ void MetadataEndpoint::AnswerPart(Peer* peer) {
   peer->under_way.reset();
 }
 
-void MetadataEndpoint::ReplyTo(Message& message, const upstream::MetadataHeader& header,
-                               const upstream::MetadataReply& reply) {
-  if ((header.flags & upstream::kFlagNoReply) != 0) return;
-  if (!Reply(std::move(message.envelope), upstream::EncodeMetadataReply(header, reply))) {
+void MetadataEndpoint::ReplyTo(Message& message, const compat::MetadataHeader& header,
+                               const compat::MetadataReply& reply) {
+  if ((header.flags & compat::kFlagNoReply) != 0) return;
+  if (!Reply(std::move(message.envelope), compat::EncodeMetadataReply(header, reply))) {
     service_->OnUndelivered(reply);
   }
 }

@@ -8,25 +8,24 @@
 
 namespace maru::net::compat {
 
-namespace upstream = wire::compat;
+namespace compat = wire::compat;
 
 namespace {
 
 // Room for one request of the largest size: one that is whole always fits.
-constexpr size_t kInBytesMax = upstream::kRmHeaderBytes + upstream::kRmPayloadBytesMax;
+constexpr size_t kInBytesMax = compat::kRmHeaderBytes + compat::kRmPayloadBytesMax;
 
-std::vector<std::byte> ErrorReply(upstream::RmStatus status, std::string_view message) {
-  return upstream::EncodeRmReply(upstream::RmErrorReply{status, std::string(message)});
+std::vector<std::byte> ErrorReply(compat::RmStatus status, std::string_view message) {
+  return compat::EncodeRmReply(compat::RmErrorReply{status, std::string(message)});
 }
 
-bool MakesRegion(const upstream::RmRequest& request) {
-  return std::holds_alternative<upstream::RmAllocRequest>(request);
+bool MakesRegion(const compat::RmRequest& request) {
+  return std::holds_alternative<compat::RmAllocRequest>(request);
 }
 
 // In requests that only tell or take away: what makes something takes milliseconds.
-size_t CostOf(const upstream::RmRequest& request) {
-  const bool makes =
-      MakesRegion(request) || std::holds_alternative<upstream::RmOpenRequest>(request);
+size_t CostOf(const compat::RmRequest& request) {
+  const bool makes = MakesRegion(request) || std::holds_alternative<compat::RmOpenRequest>(request);
   return makes ? ResourceManagerEndpoint::kRequestsPerTurnMax : 1;
 }
 
@@ -190,11 +189,11 @@ bool ResourceManagerEndpoint::Write(Connection& connection) {
 }
 
 bool ResourceManagerEndpoint::Connection::Asks() const {
-  if (in.size() < upstream::kRmHeaderBytes) return false;
-  upstream::RmHeader header;
+  if (in.size() < compat::kRmHeaderBytes) return false;
+  compat::RmHeader header;
   const std::span<const std::byte> bytes(in);
-  if (!upstream::DecodeRmHeader(bytes.first(upstream::kRmHeaderBytes), &header).ok()) return true;
-  return in.size() - upstream::kRmHeaderBytes >= header.payload_bytes;
+  if (!compat::DecodeRmHeader(bytes.first(compat::kRmHeaderBytes), &header).ok()) return true;
+  return in.size() - compat::kRmHeaderBytes >= header.payload_bytes;
 }
 
 void ResourceManagerEndpoint::TakeTurn() {
@@ -235,26 +234,26 @@ bool ResourceManagerEndpoint::AnswerSome(uint64_t id, Connection& connection, si
 
 bool ResourceManagerEndpoint::AnswerNext(uint64_t id, Connection& connection, size_t* left) {
   const std::span<const std::byte> in(connection.in);
-  upstream::RmHeader header;
-  const Status framed = upstream::DecodeRmHeader(in.first(upstream::kRmHeaderBytes), &header);
+  compat::RmHeader header;
+  const Status framed = compat::DecodeRmHeader(in.first(compat::kRmHeaderBytes), &header);
   size_t used = in.size();
   std::vector<std::byte> reply;
   if (!framed.ok()) {
     LogWarning("connection " + std::to_string(id) + " dropped: " + std::string(framed.message()));
-    reply = ErrorReply(upstream::RmStatus::kInvalid, framed.message());
+    reply = ErrorReply(compat::RmStatus::kInvalid, framed.message());
     connection.ending = true;
   } else {
-    upstream::RmRequest request;
-    const Status status = upstream::DecodeRmRequest(
-        header.type, in.subspan(upstream::kRmHeaderBytes, header.payload_bytes), &request);
+    compat::RmRequest request;
+    const Status status = compat::DecodeRmRequest(
+        header.type, in.subspan(compat::kRmHeaderBytes, header.payload_bytes), &request);
     const size_t cost = status.ok() ? CostOf(request) : 1;
     if (cost > *left) return false;
     *left -= cost;
     // Its peer is gone, as it would be for one that is under way: nothing of it is left to answer.
     if (!connection.ending || !MakesRegion(request)) {
-      used = upstream::kRmHeaderBytes + header.payload_bytes;
+      used = compat::kRmHeaderBytes + header.payload_bytes;
       reply = status.ok() ? Answer(id, connection, request)
-                          : ErrorReply(upstream::RmStatus::kInvalid, status.message());
+                          : ErrorReply(compat::RmStatus::kInvalid, status.message());
     }
   }
   connection.out.insert(connection.out.end(), reply.begin(), reply.end());
@@ -263,11 +262,11 @@ bool ResourceManagerEndpoint::AnswerNext(uint64_t id, Connection& connection, si
 }
 
 std::vector<std::byte> ResourceManagerEndpoint::Answer(uint64_t id, Connection& connection,
-                                                       const upstream::RmRequest& request) {
-  const std::string_view client = upstream::ClientIdOf(request);
+                                                       const compat::RmRequest& request) {
+  const std::string_view client = compat::ClientIdOf(request);
   if (connection.client_id.empty()) connection.client_id = client;
   if (!client.empty() && client != connection.client_id) {
-    return ErrorReply(upstream::RmStatus::kAccess, "this connection is another client's");
+    return ErrorReply(compat::RmStatus::kAccess, "this connection is another client's");
   }
   std::vector<std::byte> reply;
   connection.under_way = service_->Begin({id, connection.client_id}, request, &reply);
