@@ -134,7 +134,7 @@ class EngineRig {
   class NoLocks final : public engine::Liveness {
    public:
     Status Take(ClientSlot) override { return OkStatus(); }
-    bool Held(ClientSlot) const override { return true; }
+    bool Held(ClientSlot, PoolIndex) const override { return true; }
   };
 
   std::shared_ptr<pool::PlainMemory> memory_;

@@ -51,7 +51,7 @@ struct Steps {
 class Locks final : public engine::Liveness {
  public:
   Status Take(ClientSlot) override { return OkStatus(); }
-  bool Held(ClientSlot slot) const override { return slot != dead; }
+  bool Held(ClientSlot slot, PoolIndex) const override { return slot != dead; }
   ClientSlot dead{0xFFFF};
 };
 

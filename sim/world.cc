@@ -286,7 +286,7 @@ void World::DeliverQueued() {
 }
 
 Status World::Take(ClientSlot slot) {
-  if (Held(slot)) {
+  if (Held(slot, PoolIndex(0))) {
     return FailedPrecondition("the liveness byte of slot " + std::to_string(slot.value()) +
                               " is locked");
   }
@@ -296,7 +296,8 @@ Status World::Take(ClientSlot slot) {
   return OkStatus();
 }
 
-bool World::Held(ClientSlot slot) const {
+// All pools are served together, always: a client has its locks in each of them.
+bool World::Held(ClientSlot slot, PoolIndex) const {
   const auto at = locks_.find(slot.value());
   return at != locks_.end() && !at->second.expired();
 }

@@ -125,7 +125,7 @@ class World : private engine::Liveness {
 
  private:
   Status Take(ClientSlot slot) override;
-  bool Held(ClientSlot slot) const override;
+  bool Held(ClientSlot slot, PoolIndex pool) const override;
   void OnPoint(std::string_view point);
   bool DiesAt(std::string_view point);
   // Runs what the server does; false when it died.

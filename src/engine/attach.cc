@@ -47,7 +47,7 @@ Status Attachment::Attach(ConnectionId connection, const Peer& peer,
     return FailedPrecondition("this connection is attached already, as client " +
                               std::to_string(here->id.value()));
   }
-  if (client != nullptr && !core_->liveness->Held(client->slot)) {
+  if (client != nullptr && !core_->Lives(*client)) {
     // It comes back without its lock: by the rule it died when its connection was lost.
     Bury(client);
     client = nullptr;
@@ -194,7 +194,7 @@ Status Attachment::GrowLeases(const Client& client, const wire::GrowLeasesReques
 void Attachment::Disconnected(Client* client) {
   core_->clients.Disconnect(client);
   settlement_->Abandon(client);
-  bool held = core_->liveness->Held(client->slot);
+  bool held = core_->Lives(*client);
   if constexpr (kDefect == Defect::kDetachedIsDead) held = false;
   if (!held) Bury(client);
 }
@@ -202,7 +202,7 @@ void Attachment::Disconnected(Client* client) {
 void Attachment::BuryDead() {
   std::vector<Client*> dead;
   for (const std::unique_ptr<Client>& client : core_->clients.all()) {
-    if (client->connection.has_value() || core_->liveness->Held(client->slot)) continue;
+    if (client->connection.has_value() || core_->Lives(*client)) continue;
     dead.push_back(client.get());
   }
   for (Client* const client : dead) Bury(client);

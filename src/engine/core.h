@@ -71,6 +71,15 @@ struct Core {
     return stock.pool().view().Record(record)->hold_until_unix_ns.load(std::memory_order_relaxed) >
            NowUnix();
   }
+  // A process holds one of the client's locks. In a pool that it does not know, the lock of its
+  // slot is another's.
+  bool Lives(const Client& client) const {
+    for (const std::unique_ptr<Stock>& stock : stocks) {
+      const bool present = client.pools[stock->index().value()].present;
+      if (present && liveness->Held(client.slot, stock->index())) return true;
+    }
+    return false;
+  }
   // Pins that came over a wire that names no client.
   static bool GloballyPinned(const Stock& stock, RecordNumber record) {
     // Relaxed: this process wrote it.

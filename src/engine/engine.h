@@ -55,8 +55,8 @@ class Liveness {
   // Takes the locks of a slot in every pool through fresh descriptions, to be passed to the client
   // with the attach answer. FailedPrecondition when somebody still holds one.
   virtual Status Take(ClientSlot slot) = 0;
-  // True while any process holds a lock of that slot.
-  virtual bool Held(ClientSlot slot) const = 0;
+  // True while any process holds the lock of that slot in that pool.
+  virtual bool Held(ClientSlot slot, PoolIndex pool) const = 0;
 };
 
 using ConnectionId = uint64_t;

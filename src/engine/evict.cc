@@ -77,6 +77,8 @@ void Evictor::Collect(const Scope& scope, uint64_t bytes_wanted, const LeasedPag
   for (const std::unique_ptr<Stock>& stock : core_->stocks) {
     lists.clear();
     if (scope.owner != nullptr) {
+      // In a pool that does not know it, its id is another's.
+      if (!scope.owner->pools[stock->index().value()].present) continue;
       stock->recency().OwnerLists(scope.owner->id, &lists);
     } else if (scope.pool == stock.get()) {
       for (uint32_t i = 0; i < stock->recency().classes(); ++i) {

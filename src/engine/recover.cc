@@ -1,6 +1,7 @@
 #include "engine/recover.h"
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,17 @@ constexpr size_t kAhead = 16;
 std::string LabelOf(const layout::ClientRecord& record) {
   const char* const label = reinterpret_cast<const char*>(record.label);
   return std::string(label, std::find(label, label + layout::kLabelBytes, '\0'));
+}
+
+// Of two pools: whether one attachment wrote both. Slots and ids are counted anew in each pool, so
+// that the first clients of two pools that were served apart have the same.
+bool SameClient(const layout::ClientRecord& a, const layout::ClientRecord& b) {
+  // Relaxed: the server that stored them is gone, and its lock with it.
+  const auto same = [](const std::atomic<uint64_t>& one, const std::atomic<uint64_t>& other) {
+    return one.load(std::memory_order_relaxed) == other.load(std::memory_order_relaxed);
+  };
+  return same(a.client_id, b.client_id) && same(a.process, b.process) &&
+         same(a.attached_unix_ns, b.attached_unix_ns) && LabelOf(a) == LabelOf(b);
 }
 
 }  // namespace
@@ -46,10 +58,6 @@ void Recovery::TakeOverClients(Stock* stock) {
       leases.DropClient(slot);
       continue;
     }
-    if (!core_->liveness->Held(slot)) {
-      leases.DropClient(slot);
-      continue;
-    }
     auto client = std::make_unique<Client>();
     client->id = id;
     client->slot = slot;
@@ -63,10 +71,15 @@ void Recovery::TakeOverClients(Stock* stock) {
       if (other->index() < stock->index()) continue;  // there it would have been met before
       const std::vector<ClientSlot> slots = other->pool().leases().Clients();
       if (std::find(slots.begin(), slots.end(), slot) == slots.end()) continue;
-      const layout::ClientRecord& there = other->pool().leases().Record(slot);
-      if (there.client_id.load(std::memory_order_relaxed) != id.value()) continue;
+      if (!SameClient(record, other->pool().leases().Record(slot))) continue;
       client->pools[other->index().value()].present = true;
-      other->Welcome(client.get());
+    }
+    if (!core_->Lives(*client)) {
+      leases.DropClient(slot);  // in a later pool of its own it is met again
+      continue;
+    }
+    for (const std::unique_ptr<Stock>& other : core_->stocks) {
+      if (client->pools[other->index().value()].present) other->Welcome(client.get());
     }
     // What the server of before wanted back is its affair.
     if (stock->index() == PoolIndex(0)) leases.SetRecall(slot, 0);

@@ -29,6 +29,40 @@ TEST(RecoverTest, KeysStayAndGrantsOfTheDeadAreQuarantined) {
   EXPECT_TRUE(client.Exists("b"));
 }
 
+// Two pools, each with the first client of a server of its own; then both are served.
+TEST(RecoverTest, ClientsOfPoolsThatWereServedApartStayTwo) {
+  TestEngine host({.pools = {64 * kMiB, 64 * kMiB}});
+  host.SetServed({0});
+  host.Restart();
+  TestClient a(&host, {.label = "a"});
+  a.Put("of a");
+  const wire::PageRef of_a = a.Grant(4096)[0];
+  host.SetServed({1});
+  host.Restart();
+  host.Advance(1);
+  TestClient b(&host, {.label = "b"});
+  b.Put("of b");
+  const wire::PageRef of_b = b.Grant(4096)[0];
+  ASSERT_EQ(a.slot(), b.slot());
+  ASSERT_EQ(a.id(), b.id());
+  host.SetServed({0, 1});
+  host.Restart();
+  EXPECT_EQ(Offenders(host.engine()), "");
+
+  a.Die();
+  host.Tick();
+  EXPECT_EQ(host.State(of_a).state(), PageState::kQuarantined);
+  EXPECT_EQ(host.State({PoolIndex(1), of_b.record, of_b.generation}).state(), PageState::kGranted);
+  EXPECT_EQ(Offenders(host.engine()), "");
+  b.Die();
+  host.Tick();
+  EXPECT_EQ(host.State({PoolIndex(1), of_b.record, of_b.generation}).state(),
+            PageState::kQuarantined);
+  TestClient c(&host);
+  EXPECT_TRUE(c.Exists("of a") && c.Exists("of b"));
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
 TEST(RecoverTest, LeasesOfTheDetachedHoldThoseOfTheDeadDoNot) {
   TestEngine host;
   TestClient detached(&host), dead(&host);

@@ -26,19 +26,39 @@
 
 namespace maru::engine {
 
-// Locks as the kernel keeps them: held from Take until the client's process lets go.
+// Locks as the kernel keeps them, of each pool: held from Take until the client's process lets go.
 class TestLocks final : public Liveness {
  public:
+  // Which pools are served, by their memories.
+  void Serve(std::vector<size_t> served) { served_ = std::move(served); }
+  const std::vector<size_t>& served() const { return served_; }
+
   Status Take(ClientSlot slot) override {
-    if (!held_.insert(slot).second) return FailedPrecondition("the lock is held");
+    for (const size_t memory : served_) {
+      if (held_.contains({slot, memory})) return FailedPrecondition("the lock is held");
+    }
+    for (const size_t memory : served_) held_.insert({slot, memory});
     return OkStatus();
   }
-  bool Held(ClientSlot slot) const override { return held_.contains(slot); }
-  void LetGo(ClientSlot slot) { held_.erase(slot); }
-  std::vector<ClientSlot> held() const { return {held_.begin(), held_.end()}; }
+  bool Held(ClientSlot slot, PoolIndex pool) const override {
+    return held_.contains({slot, served_[pool.value()]});
+  }
+  // In all pools, or in those of a server that its client attached to.
+  void LetGo(ClientSlot slot) {
+    std::erase_if(held_, [slot](const auto& lock) { return lock.first == slot; });
+  }
+  void LetGo(ClientSlot slot, const std::vector<size_t>& memories) {
+    for (const size_t memory : memories) held_.erase({slot, memory});
+  }
+  std::vector<ClientSlot> held() const {
+    std::set<ClientSlot> slots;
+    for (const auto& [slot, memory] : held_) slots.insert(slot);
+    return {slots.begin(), slots.end()};
+  }
 
  private:
-  std::set<ClientSlot> held_;
+  std::vector<size_t> served_;
+  std::set<std::pair<ClientSlot, size_t>> held_;
 };
 
 class TestEngine {
@@ -66,6 +86,7 @@ class TestEngine {
   }
   void Start() {
     ++epoch_;
+    locks_.Serve(served_);
     std::vector<pool::Pool*> pools;
     for (const size_t i : served_) {
       const std::string name = "pool" + std::to_string(i);
@@ -220,7 +241,8 @@ class TestClient {
     MARU_RETURN_IF_ERROR(host_->Ask(connection_, request, &reply));
     auto& attached = std::get<wire::AttachReply>(reply);
     if (!attached.same_client) {
-      if (attached_.client.value() != 0) host_->locks().LetGo(attached_.slot);
+      if (attached_.client.value() != 0) host_->locks().LetGo(attached_.slot, locked_);
+      locked_ = host_->locks().served();
       leases_.clear();
       for (size_t i = 0; i < host_->pools(); ++i) {
         leases_.push_back(MakeLeases(i, attached.pools[i].lease_blocks));
@@ -233,7 +255,7 @@ class TestClient {
   void Disconnect() { host_->Close(connection_); }
   // Its process ends.
   void Die() {
-    host_->locks().LetGo(slot());
+    host_->locks().LetGo(slot(), locked_);
     Disconnect();
   }
 
@@ -332,6 +354,7 @@ class TestClient {
   Options options_;
   ConnectionId connection_ = 0;
   wire::AttachReply attached_;
+  std::vector<size_t> locked_;  // memories of the pools in which it has its lock
   std::vector<std::unique_ptr<catalogue::Leases>> leases_;
   uint64_t request_number_ = 0;
 };

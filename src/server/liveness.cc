@@ -22,18 +22,14 @@ Status OsLiveness::Take(ClientSlot slot) {
   return OkStatus();
 }
 
-bool OsLiveness::Held(ClientSlot slot) const {
-  for (const os::File* pool : pools_) {
-    const auto state = os::TestByte(pool->fd(), layout::kLivenessOffset + slot.value());
-    // A lock that cannot be tested is taken for held: a page is freed late rather than early.
-    if (!state.ok()) {
-      LogWarning("liveness of client slot " + std::to_string(slot.value()) + ": " +
-                 std::string(state.status().message()));
-      return true;
-    }
-    if (*state == os::LockState::kHeld) return true;
-  }
-  return false;
+bool OsLiveness::Held(ClientSlot slot, PoolIndex pool) const {
+  const auto state =
+      os::TestByte(pools_[pool.value()]->fd(), layout::kLivenessOffset + slot.value());
+  if (state.ok()) return *state == os::LockState::kHeld;
+  // A lock that cannot be tested is taken for held: a page is freed late rather than early.
+  LogWarning("liveness of client slot " + std::to_string(slot.value()) + ": " +
+             std::string(state.status().message()));
+  return true;
 }
 
 std::vector<os::UniqueFd> OsLiveness::TakenDescriptors(ClientSlot slot) {

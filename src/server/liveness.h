@@ -20,7 +20,7 @@ class OsLiveness final : public engine::Liveness {
   explicit OsLiveness(std::vector<const os::File*> pools) : pools_(std::move(pools)) {}
 
   Status Take(ClientSlot slot) override;
-  bool Held(ClientSlot slot) const override;
+  bool Held(ClientSlot slot, PoolIndex pool) const override;
 
   // The descriptors of the last Take of that slot, one for each pool; they are the caller's now.
   std::vector<os::UniqueFd> TakenDescriptors(ClientSlot slot);
