@@ -2,7 +2,9 @@
 """`maru bench` in a small size: every row is there, and nothing is left behind."""
 
 import json
+import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +12,7 @@ import tempfile
 import unittest
 
 from server import Server
+from shared_memory import Watch
 
 MARU = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "build/maru").resolve()
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
@@ -26,9 +29,11 @@ def rows_of(done):
 
 class Bench(unittest.TestCase):
     def test_every_part_on_a_private_server(self):
-        before = set(pathlib.Path("/dev/shm").glob("maru-bench-*"))
-        done = bench("--keys", "500", "--readers", "1,2", "--batch", "1,16", *SMALL)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        with Watch() as watch:
+            done = bench("--keys", "500", "--readers", "1,2", "--batch", "1,16", *SMALL)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            made = [name for name in watch.names() if re.match("maru-(bench|private)", name)]
+            self.assertEqual(made, [], "a file with a name may stay")
         rows = rows_of(done)
         lookups = [row for row in rows if row["section"] == "catalogue"]
         self.assertEqual(len(lookups), 3 * 2 * 2)
@@ -59,7 +64,6 @@ class Bench(unittest.TestCase):
         server = {row["operation"]: row for row in rows if row["section"] == "server"}
         self.assertEqual(len(server), 4)
         self.assertGreater(server["memory beside the key text"]["value"], 0)
-        self.assertEqual(set(pathlib.Path("/dev/shm").glob("maru-bench-*")) - before, set())
 
     def test_killed_at_any_moment_it_leaves_no_pool(self):
         for part, progress in (("catalogue", "look-ups"), ("server", "restarts")):
@@ -68,6 +72,17 @@ class Bench(unittest.TestCase):
                 self.assertTrue(any(progress in line for line in run.stderr))
                 run.kill()
             self.assertEqual(list(pathlib.Path("/dev/shm").glob(f"maru-bench-{run.pid}-*")), [])
+
+    def test_a_server_of_the_environment_is_left_alone(self):
+        with Server(MARU) as server:
+            server.run("put", "k", "-", data=b"somebody's")
+            before = server.json("stat")["counters"]
+            done = subprocess.run([MARU, "bench", "--keys", "20", "--only", "socket", *SMALL],
+                                  capture_output=True, check=False,
+                                  env={**os.environ, "MARU_SERVER": str(server.socket)})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            after = server.json("stat")["counters"]
+            self.assertEqual(after["registered"], before["registered"])
 
     def test_a_running_server_is_as_it_was_afterwards(self):
         with Server(MARU, size="512MiB") as server:

@@ -153,6 +153,12 @@ class Files(Given):
         done = subprocess.run([MARU, *command, "--pool", pool, "--pool", pool],
                               capture_output=True)
         self.refused(done, 2, str(self.server.pool), "twice")
+        for other in (f"{self.server.folder}/../{self.server.folder.name}/p",
+                      f"{self.server.folder}/./p"):
+            done = subprocess.run(
+                [MARU, *command, "--pool", f"file:{self.server.folder}/p,size=32MiB", "--pool",
+                 f"file:{other},size=32MiB"], capture_output=True)
+            self.refused(done, 2, other, "twice")
         link = self.server.folder / "link"
         link.symlink_to(self.server.pool)
         self.start()
@@ -208,7 +214,7 @@ class Files(Given):
         at = whole.index(text)
         whole[at] ^= 1
         self.server.pool.write_bytes(whole)
-        with self.assertRaisesRegex(RuntimeError, "hash"):
+        with self.assertRaisesRegex(RuntimeError, "hash.*maru pool check.*--fresh"):
             self.server.start()
         self.assertEqual(self.server.pool.read_bytes(), whole)
 

@@ -168,6 +168,18 @@ class Errors(unittest.TestCase):
             self.assertIn("localhost:5555" if wrong != "http://localhost:5555" else "@NAME",
                           done.stderr)
 
+    def test_options_of_every_command_stand_before_it_too(self):
+        before = maru("--server", "/tmp/no-such.sock", "--json", "get", "k", "--output", "/dev/null")
+        self.assertEqual(before.returncode, 3, before.stderr)
+        self.assertIn("/tmp/no-such.sock", json.loads(before.stderr)["message"])
+        # What stands behind the command counts, of a command with two words as well.
+        both = maru("--server", "/tmp/no-such.sock", "ls", "--server", "/tmp/another.sock")
+        self.assertIn("/tmp/another.sock", both.stderr)
+        self.assertEqual(json.loads(maru("--json", "pool", "init", "/tmp/x").stderr)["exit_code"], 2)
+        wrong = maru("--json", "explode")
+        self.assertEqual((wrong.returncode, json.loads(wrong.stderr)["exit_code"]), (2, 2))
+        self.assertIn("explode", wrong.stderr)
+
     def test_usage_errors_are_json_too(self):
         for words in (["put", "k", "--json"], ["get", "k", "--json"],
                       ["ls", "--json", "--limit", "many"], ["serve", "--json", "--pool", "tape:x"],

@@ -14,6 +14,7 @@ import tempfile
 import unittest
 
 from server import UNIX_ONLY, Server
+from shared_memory import Watch, with_small_shm
 
 MARU = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "build/maru").resolve()
 
@@ -369,8 +370,12 @@ class Pool(unittest.TestCase):
         checked = self.maru("check", self.server.pool, "--bytes")
         self.assertEqual(checked.returncode, 4, checked.stdout)
         self.server.start()
-        self.assertEqual(self.server.run("get", "--verify", "k").returncode, 4)
-        self.assertEqual(self.server.run("audit", "--bytes").returncode, 4)
+        got = self.server.run("get", "--verify", "k")
+        audit = self.server.run("audit", "--bytes")
+        self.assertEqual((got.returncode, audit.returncode), (4, 4))
+        for told in (checked.stdout, got.stderr.decode(), audit.stdout.decode()):
+            self.assertIn('key "k"', told)
+        self.assertIn(b"bytes verified of 0 of 1 keys", audit.stdout)
 
     def test_an_audit_names_a_key_that_changed_under_the_server(self):
         self.server.start()
@@ -464,6 +469,38 @@ class Workloads(unittest.TestCase):
         left = [path for folder in ("/dev/shm", "/tmp")
                 for path in pathlib.Path(folder).glob(f"maru-private-{demo.pid}-*")]
         self.assertEqual(left, [])
+
+    def test_a_private_pool_has_no_name_at_any_moment(self):
+        """So that no signal finds a moment at which a file would stay."""
+        with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as trace, Watch() as watch:
+            trace.write('{"hash_ids": [1]}\n')
+            trace.flush()
+            marker = pathlib.Path("/dev/shm") / f"maru-test-{os.getpid()}"
+            marker.touch()
+            marker.unlink()
+            self.assertIn(marker.name, watch.names())
+            for words in (["demo", "--pool-size", "32MiB"],
+                          ["replay", trace.name, "--pool-size", "32MiB"]):
+                done = subprocess.run([MARU, *words], capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                # Pools of servers of other tests are made at the same time.
+                made = [name for name in watch.names() if not name.startswith("maru-test-")]
+                self.assertEqual([name for name in made if "maru" in name], [], words)
+
+    def test_a_demo_takes_what_shared_memory_there_is(self):
+        done = with_small_shm("64m", MARU, "demo", "--json")
+        if done is None:
+            self.skipTest("needs a mount of its own")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(json.loads(done.stdout)["shared_hits"], 0)
+        for words, remedy in ((["demo"], "--pool-size"), (["demo", "--pool-size", "1GiB"], "--pool-size"),
+                              (["pool", "init", "/dev/shm/x", "--size", "1GiB"], "--size"),
+                              (["serve", "--pool", "shm:x,size=1GiB", *UNIX_ONLY], "size=SIZE"),
+                              (["bench", "--keys", "1k"], "--keys")):
+            size = "64m" if "1GiB" in " ".join(words) else "16m"
+            done = with_small_shm(size, MARU, *words)
+            self.assertEqual(done.returncode, 1, (words, done.stderr))
+            self.assertRegex(done.stderr, f"{size[:2]} MiB free there; .* ask for less by {remedy}")
 
     def test_replay_verifies_and_finds_repeats(self):
         with Server(MARU, size="128MiB") as server:

@@ -2,7 +2,9 @@
 
 #include "tools/audit.h"
 
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "tools/commands.h"
 #include "tools/connect.h"
@@ -16,13 +18,22 @@ Result<wire::AuditReply> WholeAudit(Client& client, AuditBytes bytes,
   constexpr int kBeginningsMax = 4;
   wire::AuditRequest request;
   request.verify_bytes = bytes == AuditBytes::kVerify;
-  int beginnings = 1;
+  constexpr int kTurnsMax = 3000;
+  constexpr std::chrono::milliseconds kTurn(20);
+  int beginnings = 1, turns = 0;
   while (true) {
     Result<wire::AuditReply> reply = Ask<wire::AuditReply>(client, request);
     if (reply.ok() && reply->audit == 0) return reply;
     if (reply.ok()) {
       if (progress) progress(reply->work_done, reply->work_in_all);
       request.audit = reply->audit;
+      continue;
+    }
+    // As many as there may be are under way: it waits for its turn, which comes within their time.
+    const bool crowded =
+        reply.status().code() == StatusCode::kResourceExhausted && request.audit == 0;
+    if (crowded && ++turns < kTurnsMax) {
+      std::this_thread::sleep_for(kTurn);
       continue;
     }
     // Its end came with the server or the connection.

@@ -15,7 +15,8 @@ enum class AuditBytes : uint8_t { kLeave, kVerify };
 // How far it is: looked at, of how much.
 using AuditProgress = std::function<void(uint64_t done, uint64_t all)>;
 
-// The last reply. Begins again when the server has started anew meanwhile, a few times.
+// The last reply. Begins again when the server has started anew meanwhile, a few times, and waits
+// while as many audits are under way as there may be.
 Result<wire::AuditReply> WholeAudit(Client& client, AuditBytes bytes,
                                     const AuditProgress& progress);
 

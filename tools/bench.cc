@@ -3,7 +3,6 @@
 #include "tools/bench.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "base/bytes.h"
 #include "base/units.h"
@@ -30,6 +29,10 @@ constexpr OptionRow kOptions[] = {
     {"messages", "N", "1000", "In each repetition of a message", Takes::kOne},
     {"page-size", "SIZE", "512", "Bytes of a page of the keys that are looked up", Takes::kOne},
     {"only", "LIST", "catalogue,socket,payload,server", "Which parts", Takes::kOne},
+    // In place of the common row: no variable names it, by which others' keys would go.
+    {"server", "URL", "",
+     "Work on that running server, named as for other commands; MARU_SERVER does not name it",
+     Takes::kOne},
     {"markdown", nullptr, "", "Tables as in docs/performance.md", Takes::kNothing},
 };
 
@@ -77,20 +80,15 @@ Result<std::vector<uint32_t>> SmallCounts(const Arguments& arguments, const char
   return small;
 }
 
-// A pool of its own and its server, both gone afterwards, whatever ends this process: the pool has
-// no name, and outlives a restart of the server by a descriptor of this process.
+// A pool of its own, which outlives a restart of the server, and its server; both are gone
+// afterwards, whatever ends this process.
 class PrivateRun {
  public:
   explicit PrivateRun(ServerLog log) : log_(log) {}
   Status Start(uint64_t bytes) {
-    MARU_ASSIGN_OR_RETURN(const uint64_t number, os::RandomNumber());
-    const std::string path = "/dev/shm/maru-bench-" + std::to_string(os::ProcessId()) + "-" +
-                             std::to_string(number % 1'000'000);
-    MARU_RETURN_IF_ERROR(pool::InitPool(path, AlignUp(bytes, layout::kUnitBytes), {}).status());
-    Result<os::File> file = os::File::Open(path, os::Access::kReadWrite);
-    MARU_RETURN_IF_ERROR(os::RemoveFile(path));
-    MARU_ASSIGN_OR_RETURN(pool_, std::move(file));
-    spec_ = "file:/proc/" + std::to_string(os::ProcessId()) + "/fd/" + std::to_string(pool_->fd());
+    MARU_ASSIGN_OR_RETURN(pool_,
+                          pool::InitUnnamedPool("/dev/shm", AlignUp(bytes, layout::kUnitBytes),
+                                                {.size_option = "--keys"}));
     return StartServer();
   }
   // From the start of the process until it listens; it has stopped in order before.
@@ -104,12 +102,13 @@ class PrivateRun {
 
  private:
   Status StartServer() {
-    MARU_ASSIGN_OR_RETURN(server_, PrivateServer::Start(spec_, 0, log_));
+    const std::string spec =
+        "file:/proc/" + std::to_string(os::ProcessId()) + "/fd/" + std::to_string(pool_.fd());
+    MARU_ASSIGN_OR_RETURN(server_, PrivateServer::Start(spec, 0, log_));
     return OkStatus();
   }
   const ServerLog log_;
-  std::optional<os::File> pool_;
-  std::string spec_;
+  os::File pool_;  // without a name
   std::unique_ptr<PrivateServer> server_;
 };
 
@@ -308,10 +307,10 @@ Result<Exit> Bench(const Arguments& arguments) {
 extern const Command kBench = {
     "bench",
     "Measure every operation beside the machine's own limits",
-    "On a private server with a pool in /dev/shm, both gone afterwards; with --server\n"
-    "(MARU_SERVER) on a running one, in a namespace of its own, whose keys are deleted at the "
-    "end,\n"
-    "also when it is stopped. Each row has medians over the repetitions, and beside them what the\n"
+    "On a private server with a pool in /dev/shm, both gone afterwards; with --server on a\n"
+    "running one, in a namespace of its own, whose keys are deleted at the end, also when it is\n"
+    "stopped. There it takes pages as any client does: in a full pool others' keys are evicted\n"
+    "for them. Each row has medians over the repetitions, and beside them what the\n"
     "machine takes for the bare work in the same run: random reads of as many cache lines, a "
     "round\n"
     "trip of the same sizes over a bare socket on the same cores, memcpy. The column times is "

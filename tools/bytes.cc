@@ -137,7 +137,7 @@ extern const Command kFrame = {
     "A frame of the unix socket (docs/formats/frame.md), or a message of upstream's protocols:\n"
     "metadata, without ZeroMQ's own frames (upstream_metadata.md), or resource manager\n"
     "(upstream_resource_manager.md). The magic tells them apart. Exit code 4 when it is none; the\n"
-    "field is named.\n"
+    "field is named. Exit code 2 for a text that is neither that nor hex digits.\n"
     "Example: echo 4d415255 0b00 0000 00000000 00000000 0100000000000000 0000000000000000 |\n"
     "           maru frame -",
     {},

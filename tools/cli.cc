@@ -53,6 +53,18 @@ void AddOption(CLI::App* app, const OptionRow& row, Arguments* arguments) {
   AddValue(app, flag, row.flag, HelpOf(row), row.takes, arguments)->type_name(row.value);
 }
 
+// The command's own, and the common ones that it does not have in another way.
+std::vector<OptionRow> RowsOf(const Command& command, std::span<const OptionRow> common) {
+  std::vector<OptionRow> rows(command.options.begin(), command.options.end());
+  for (const OptionRow& row : common) {
+    const bool has = std::ranges::any_of(command.options, [&row](const OptionRow& own) {
+      return std::string_view(own.flag) == row.flag;
+    });
+    if (!has) rows.push_back(row);
+  }
+  return rows;
+}
+
 void BindRows(CLI::App* app, const Command& command, std::span<const OptionRow> common,
               Bound* bound) {
   bound->command = &command;
@@ -61,9 +73,7 @@ void BindRows(CLI::App* app, const Command& command, std::span<const OptionRow> 
   for (const PositionalRow& row : command.positionals) {
     AddValue(app, row.name, row.name, row.help, row.takes, &bound->arguments)->required();
   }
-  for (const auto& rows : {command.options, common}) {
-    for (const OptionRow& row : rows) AddOption(app, row, &bound->arguments);
-  }
+  for (const OptionRow& row : RowsOf(command, common)) AddOption(app, row, &bound->arguments);
 }
 
 void Bind(CLI::App* parent, const Command& command, Bound* bound) {
@@ -106,8 +116,7 @@ Result<Exit> RunCommand(const Bound& bound) {
 }
 
 Result<Exit> Run(Bound* bound) {
-  std::vector<OptionRow> rows(bound->command->options.begin(), bound->command->options.end());
-  rows.insert(rows.end(), CommonOptions().begin(), CommonOptions().end());
+  const std::vector<OptionRow> rows = RowsOf(*bound->command, CommonOptions());
   MARU_RETURN_IF_ERROR(CompleteArguments(rows, &bound->arguments));
   Result<Exit> exit = RunCommand(*bound);
   // What was printed and got lost is not done.
@@ -165,6 +174,21 @@ int MainUnder(const std::string& program, const Command& command, int argc, char
   return read ? *read : RunAndTell(program, &bound);
 }
 
+// What stands behind the options of every command: a command, if it is one; empty: nothing does.
+std::string_view FirstWord(int argc, char** argv) {
+  int at = 1;
+  while (at < argc) {
+    const std::string_view word = argv[at];
+    const std::string_view flag = word.substr(0, word.find('='));
+    const auto row = std::ranges::find_if(CommonOptions(), [flag](const OptionRow& option) {
+      return flag.starts_with("--") && flag.substr(2) == option.flag;
+    });
+    if (row == CommonOptions().end()) return word;
+    at += row->takes == Takes::kNothing || flag != word ? 1 : 2;
+  }
+  return {};
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Maru: KV cache that LLM serving engines share in one memory pool", "maru");
   app.require_subcommand(1);
@@ -172,6 +196,8 @@ int Main(int argc, char** argv) {
       "Exit codes: 0 done, 1 not there or refused, 2 usage, 3 no server, 4 something is "
       "broken.\nmaru COMMAND --help tells more.");
   AddVersion(&app);
+  Arguments before;  // what stands before the command
+  for (const OptionRow& row : CommonOptions()) AddOption(&app, row, &before);
   std::vector<std::unique_ptr<Bound>> bounds;
   for (const Command* command : Commands()) {
     bounds.push_back(std::make_unique<Bound>());
@@ -181,10 +207,10 @@ int Main(int argc, char** argv) {
     Note(app.help());
     return static_cast<int>(Exit::kUsage);
   }
-  const std::string_view first = argv[1];
+  const std::string_view first = FirstWord(argc, argv);
   const bool known =
       !app.get_subcommands([&](const CLI::App* sub) { return sub->get_name() == first; }).empty();
-  if (!first.starts_with('-') && !known) {
+  if (!first.empty() && !first.starts_with('-') && !known) {
     return Fail(
         app.get_name(),
         InvalidArgument("there is no command \"" + std::string(first) + "\"; see maru --help"),
@@ -192,7 +218,9 @@ int Main(int argc, char** argv) {
   }
   if (const std::optional<int> read = Parse(&app, argc, argv)) return *read;
   for (auto& bound : bounds) {
-    if (bound->app->parsed()) return RunAndTell(app.get_name(), bound.get());
+    if (!bound->app->parsed()) continue;
+    bound->arguments.values.merge(before.values);  // what stands behind the command counts first
+    return RunAndTell(app.get_name(), bound.get());
   }
   return static_cast<int>(Exit::kUsage);
 }

@@ -1,9 +1,12 @@
 // maru demo: a private server and two instances that share what they compute.
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/bytes.h"
 #include "base/units.h"
+#include "layout/geometry.h"
 #include "os/file.h"
 #include "os/process.h"
 #include "tools/commands.h"
@@ -19,10 +22,12 @@ namespace {
 constexpr OptionRow kOptions[] = {
     {"instances", "N", "2", "Instances, each a process", Takes::kOne},
     {"page-size", "SIZE", "64KiB", "Bytes of one block", Takes::kOne},
-    {"pool-size", "SIZE", "256MiB", "Size of the private pool", Takes::kOne},
+    {"pool-size", "SIZE", "", "Size of the private pool [256MiB, or what is free if that is less]",
+     Takes::kOne},
     {"seed", "N", "1", "Of the generated conversations", Takes::kOne},
 };
 constexpr uint32_t kRaces = 8;
+constexpr uint64_t kPoolBytes = uint64_t{256} << 20;
 
 void PrintDemoJson(const ReplaySpec& spec, const ReplayResult& result, const LeakReport& leaks,
                    Exit exit) {
@@ -67,12 +72,20 @@ void PrintDemoText(const ReplaySpec& spec, const ReplayResult& result, const Lea
   for (const std::string& what : leaks.offenders) PrintLine("broken: " + Printable(what));
 }
 
+// A container has 64 MiB of shared memory if nobody gives it more.
+Result<uint64_t> PoolBytes(const Arguments& arguments) {
+  if (arguments.Has("pool-size")) return arguments.PoolSize("pool-size");
+  MARU_ASSIGN_OR_RETURN(const uint64_t free_bytes, os::FreeSpaceBytes("/dev/shm"));
+  const uint64_t room = AlignDown(std::min(free_bytes, kPoolBytes), layout::kUnitBytes);
+  return std::max(room, layout::kPoolBytesMin);
+}
+
 Result<Exit> Demo(const Arguments& arguments) {
   ReplaySpec spec;
   MARU_ASSIGN_OR_RETURN(const uint64_t instances, arguments.Number("instances", 2, 64));
   spec.instances = static_cast<uint32_t>(instances);
   MARU_ASSIGN_OR_RETURN(spec.page_bytes, arguments.Size("page-size"));
-  MARU_ASSIGN_OR_RETURN(const uint64_t pool_bytes, arguments.PoolSize("pool-size"));
+  MARU_ASSIGN_OR_RETURN(const uint64_t pool_bytes, PoolBytes(arguments));
   ConversationOptions conversations;
   MARU_ASSIGN_OR_RETURN(conversations.seed, arguments.Number("seed", 0, UINT64_MAX));
   spec.races = kRaces;

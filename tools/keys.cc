@@ -193,7 +193,8 @@ constexpr OptionRow kListOptions[] = {
     {"namespace", "NAME", "", "Keys of this namespace", Takes::kOne},
     {"prefix", "TEXT", "", "Only keys that begin so", Takes::kOne},
     {"limit", "N", "0", "At most N keys; 0: all", Takes::kOne},
-    {"long", nullptr, "", "Length, pool, record and generation as well", Takes::kNothing},
+    {"long", nullptr, "", "LENGTH, POOL/RECORD@GENERATION and KEY in each line, with tabs between",
+     Takes::kNothing},
 };
 
 Result<Exit> RunList(const Arguments& arguments) {

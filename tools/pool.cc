@@ -38,6 +38,7 @@ Result<Exit> Init(const Arguments& arguments) {
   pool::InitOptions options;
   options.flags = arguments.Has("checksum") ? layout::kFlagChecksums : 0;
   options.existing = arguments.Has("force") ? pool::Existing::kReplace : pool::Existing::kRefuse;
+  options.size_option = "--size";
   MARU_ASSIGN_OR_RETURN(const layout::Superblock made, pool::InitPool(path, size, options));
   if (arguments.json()) {
     PrintLine("{" + Quoted("path", JsonString(path)) + ", " +

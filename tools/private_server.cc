@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "os/file.h"
 #include "os/line_reader.h"
+#include "pool/new_pool.h"
 #include "tools/error_line.h"
 #include "tools/output.h"
 
@@ -48,9 +49,13 @@ Result<std::unique_ptr<PrivateServer>> PrivateServer::Start(const std::string& p
   MARU_ASSIGN_OR_RETURN(const uint64_t number, os::RandomNumber());
   const std::string name =
       "maru-private-" + std::to_string(os::ProcessId()) + "-" + std::to_string(number);
-  const std::string pool_path = "/dev/shm/" + name;
-  const std::string spec =
-      pool.empty() ? "file:" + pool_path + ",size=" + std::to_string(bytes) : pool;
+  os::File unnamed;  // the server reaches it by this descriptor, and the clients by the server's
+  std::string spec = pool;
+  if (pool.empty()) {
+    MARU_ASSIGN_OR_RETURN(unnamed,
+                          pool::InitUnnamedPool("/dev/shm", bytes, {.size_option = "--pool-size"}));
+    spec = "file:/proc/" + std::to_string(os::ProcessId()) + "/fd/" + std::to_string(unnamed.fd());
+  }
   MARU_ASSIGN_OR_RETURN(const std::string program, os::ProgramPath());
   os::ChildOptions options;
   options.life = os::ChildLife::kWithParent;
@@ -66,8 +71,6 @@ Result<std::unique_ptr<PrivateServer>> PrivateServer::Start(const std::string& p
   PrivateServer* const self = server.get();
   self->relay_ = std::thread([self, log] { self->failure_ = Relay(self->child_.error_fd(), log); });
   const Result<Heard> heard = AwaitListening(output);
-  // The server reaches it by its descriptors, and so do the clients.
-  if (pool.empty()) os::RemoveFile(pool_path).ok();
   MARU_RETURN_IF_ERROR(heard.status());
   if (*heard == Heard::kEnd) return server->Failure();
   return server;

@@ -1,6 +1,6 @@
 // A server of its own for a demo, a replay or a benchmark: a child process that ends with the
 // thread that started it. Whatever ends either of them, nothing stays: its socket has a name in the
-// abstract namespace, and a pool that it makes loses its path as soon as it is open.
+// abstract namespace, and a pool that it makes has no path at any moment.
 #pragma once
 
 #include <memory>

@@ -157,6 +157,9 @@ void PrintCondemned(const Json& pages) {
           holder.is_string() ? holder.get<std::string>() : holder.value("label", holder.dump());
       holders += (holders.empty() ? "" : ", ") + Printable(name);
     }
+    if (page.value("on_hold", false)) {
+      holders += (holders.empty() ? "" : ", ") + std::string("the time that --wire-hold gives");
+    }
     table.Add({Number(page, "pool"), Number(page, "record"), Number(page, "generation"),
                Size(page, "page_bytes"), holders.empty() ? "nobody any more" : holders});
   }

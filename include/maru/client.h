@@ -6,8 +6,8 @@
 //   MARU_ASSIGN_OR_RETURN(auto client, maru::Client::Connect({}));
 //   MARU_ASSIGN_OR_RETURN(maru::Page page, client->Alloc(bytes.size()));
 //   std::memcpy(page.data(), bytes.data(), bytes.size());
-//   MARU_RETURN_IF_ERROR(client->Store("prompt-17/layer-3", std::move(page)).status());
-//   MARU_ASSIGN_OR_RETURN(maru::View view, client->Retrieve("prompt-17/layer-3"));
+//   MARU_ASSIGN_OR_RETURN(bool stored, client->Store("prompt-17/layer-3", std::move(page)));
+//   MARU_ASSIGN_OR_RETURN(maru::View view, client->Retrieve("prompt-17/layer-3"));  // may be empty
 //
 // Thread safety: all methods of Client may be called from several threads. A Page or a View is used
 // by one thread at a time.

@@ -1,8 +1,8 @@
 // The server's side of the lease areas of one pool: which blocks are whose, and what their clients
 // wrote there. Nothing found in a client's block is trusted: each value is bounds-checked.
 //
-// What a crash leaves: a client is in the client table with all of its blocks, or not at all (its
-// blocks are named before its record is, and the record goes after they do).
+// What a crash leaves: one that came is in the client table with all of its blocks or not at all,
+// one that went is there with fewer blocks or none (its record comes last, and goes last).
 //
 // Single-threaded, the server's; clients write their blocks beside it.
 #pragma once

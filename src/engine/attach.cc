@@ -23,6 +23,18 @@ Status CheckVersion(const char* what, uint32_t client, uint32_t server,
                             (client < server ? "client" : "server"));
 }
 
+// Who closes in order gives everything back first, and then ends as one that is killed.
+bool HoldsAnything(const Core& core, const Client& client) {
+  for (const std::unique_ptr<Stock>& stock : core.stocks) {
+    const Client::Holding& here = client.pools[stock->index().value()];
+    if (!here.present) continue;
+    if (!stock->lists().Empty(here.granted)) return true;
+    const catalogue::LeaseAreas::Counts counts = stock->pool().leases().ReadCounts(client.slot);
+    if (counts.leases + counts.pins > 0) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Status Attachment::CheckRequest(const wire::AttachRequest& request) const {
@@ -210,6 +222,13 @@ void Attachment::BuryDead() {
 
 void Attachment::Bury(Client* client) {
   settlement_->Abandon(client);
+  const std::string who =
+      "client " + std::to_string(client->id.value()) + " (" + client->label + ")";
+  if (HoldsAnything(*core_, *client)) {
+    LogInfo(who + " is dead: its leases and pins have ended, its grants come back");
+  } else {
+    LogDebug(who + " has left");
+  }
   for (const std::unique_ptr<Stock>& stock : core_->stocks) {
     if (!client->pools[stock->index().value()].present) continue;
     const PageLists::Id granted = client->pools[stock->index().value()].granted;
@@ -226,8 +245,6 @@ void Attachment::Bury(Client* client) {
     stock->Forget(client);
   }
   ++core_->counters.died;
-  LogInfo("client " + std::to_string(client->id.value()) + " (" + client->label +
-          ") is dead: its leases and pins have ended, its grants come back");
   core_->clients.Remove(client);
 }
 

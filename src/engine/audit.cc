@@ -203,7 +203,9 @@ void AuditRun::Reply(wire::AuditReply* reply) const {
   JsonWriter json;
   json.BeginObject().Key("clean").Bool(reply->clean);
   json.Field("keys", keys_).Field("keys_verified", keys_verified_).Field("extents", extents_);
-  json.Field("clients", core_->clients.all().size());
+  // Beside the one that asks.
+  const bool asker_is_there = core_->clients.FromSerial(asker_) != nullptr;
+  json.Field("clients", core_->clients.all().size() - (asker_is_there ? 1 : 0));
   json.Key("pools").BeginArray();
   for (size_t i = 0; i < pools_.size(); ++i) {
     const Engine::PoolCounts& counts = pools_[i].pages->pages();

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "engine/audit.h"
+#include "layout/text.h"
 
 namespace maru::engine {
 
@@ -183,10 +184,14 @@ bool AuditRun::GoOnVerifying(RecordNumber record) {
   bytes_verified_ += bytes;
   if (verifying_.left_bytes > 0) return false;
   verifying_.under_way = false;
-  ++keys_verified_;
-  if (hash_.Sum() != verifying_.checksum) {
-    Offend(Name(record) + "its bytes do not match their checksum");
+  if (hash_.Sum() == verifying_.checksum) {
+    ++keys_verified_;
+    return true;
   }
+  // By its name it can be deleted.
+  const std::string_view key = stock().writer().KeyOf(record).key;
+  Offend(layout::Concat(Name(record), "its bytes do not match their checksum, key ",
+                        layout::Quoted{key}));
   return true;
 }
 

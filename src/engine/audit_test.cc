@@ -78,7 +78,9 @@ TEST(AuditTest, BytesAreVerifiedWhereThePoolHasChecksums) {
   EXPECT_EQ(Audit(&client, false)["clean"], true);
   const json audit = Audit(&client, true);
   EXPECT_EQ(audit["clean"], false);
-  EXPECT_THAT(audit["offenders"][0].get<std::string>(), HasSubstr("checksum"));
+  EXPECT_THAT(audit["offenders"][0].get<std::string>(), HasSubstr("checksum, key \"key\""));
+  EXPECT_EQ(audit["keys_verified"], 0);
+  EXPECT_EQ(audit["clients"], 0) << "beside the one that asks";
 }
 
 // --- One thing damaged at a time.

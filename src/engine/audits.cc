@@ -12,7 +12,8 @@ Status Audits::Ask(const Client& client, const wire::AuditRequest& request,
     EndOf(client);  // one for each client: it has forgotten the other
     EndOver();
     if (under_way_.size() == kAuditsMax) {
-      return ResourceExhausted(std::to_string(kAuditsMax) + " audits are under way already");
+      return ResourceExhausted(std::to_string(kAuditsMax) +
+                               " audits are under way already: try again when one has ended");
     }
     const auto bytes = request.verify_bytes ? AuditRun::Bytes::kVerify : AuditRun::Bytes::kLeave;
     at = under_way_

@@ -47,6 +47,27 @@ TEST(DebugLogTest, TellsWhatAClientHasSettled) {
                    " has settled: it keeps 2 pages, 1 that it did not name come back"}));
 }
 
+TEST(DebugLogTest, ClientsThatHeldNothingHaveLeft) {
+  TestEngine host;
+  for (const bool holds_a_page : {false, true}) {
+    for (const bool holds_a_lease : {false, true}) {
+      TestClient client(&host);
+      const wire::PageRef page = client.Put(std::to_string(client.id().value()));
+      if (holds_a_lease) ASSERT_TRUE(client.Lease(page));
+      if (holds_a_page) client.Grant(4096);
+      const RecordedLog log(LogLevel::kDebug);
+      client.Die();
+      const std::string who = "client " + std::to_string(client.id().value()) + " (client) ";
+      EXPECT_EQ(log.LinesWith("client "),
+                Lines({holds_a_page || holds_a_lease
+                           ? "info " + who +
+                                 "is dead: its leases and pins have ended, its grants "
+                                 "come back"
+                           : "debug " + who + "has left"}));
+    }
+  }
+}
+
 TEST(DebugLogTest, IsSilentAtTheUsualLevel) {
   TestEngine host({.pools = {32 * kMiB}});
   TestClient client(&host);

@@ -190,9 +190,9 @@ Status Granting::NothingMayGo(uint64_t page_bytes) const {
     pages += stock->Class(*size_class).pages;
     live += stock->Class(*size_class).live_pages;
   }
-  std::string why = "the pool is full: no page of " + FormatSizeExact(page_bytes) +
-                    " is free, none can be cut (" + FormatSizeExact(free_bytes) +
-                    " are not cut yet), and ";
+  std::string why =
+      "the pool is full: no page of " + FormatSizeExact(page_bytes) + " is free, none can be cut" +
+      (free_bytes == 0 ? "" : " (" + FormatSizeExact(free_bytes) + " are not cut yet)") + ", and ";
   if (!evictor_->on()) {
     why += "eviction is off";
   } else if (live == 0) {

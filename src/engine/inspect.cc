@@ -371,6 +371,7 @@ std::string Inspection::CondemnedPage(uint64_t cursor, uint64_t* next) const {
           .Field("record", here[i].record.value())
           .Field("generation", here[i].generation.value())
           .Field("page_bytes", BytesOf(*stock, here[i].record));
+      json.Key("on_hold").Bool(core_->OnHold(*stock, here[i].record));
       json.Key("holders").BeginArray();
       for (const std::string& label : holders[i]) json.Text(label);
       json.EndArray().EndObject();

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "handler/impl.h"
+#include "layout/text.h"
 #include "wire/codec.h"
 
 namespace maru::handler {
@@ -21,6 +22,12 @@ namespace {
 Status OfKey(size_t index, size_t keys, const Status& status) {
   return {status.code(), "key " + std::to_string(index + 1) + " of " + std::to_string(keys) +
                              " (from 1): " + std::string(status.message())};
+}
+
+// By its key, which can be deleted.
+Status WithKey(std::string_view key, const Status& status) {
+  if (status.code() != StatusCode::kDataLoss) return status;
+  return DataLoss(layout::Concat(status.message(), ", key ", layout::Quoted{key}));
 }
 
 }  // namespace
@@ -236,7 +243,9 @@ Result<View> Handler::Impl::Retrieve(std::string_view key, Verify verify) {
   }
   Add(counts_.hits);
   Touch(*current, place);
-  return MakeView(*current, place, verify);
+  Result<View> view = MakeView(*current, place, verify);
+  if (!view.ok()) return WithKey(key, view.status());
+  return view;
 }
 
 Result<std::vector<View>> Handler::Impl::BatchRetrieve(std::span<const std::string_view> texts,
@@ -270,7 +279,9 @@ Result<std::vector<View>> Handler::Impl::BatchRetrieve(std::span<const std::stri
       }
       Add(counts_.hits);
       Result<View> view = MakeView(*current, places[i], verify);
-      if (!view.ok()) return OfKey(first + i, keys.size(), view.status());
+      if (!view.ok()) {
+        return OfKey(first + i, keys.size(), WithKey(texts[first + i], view.status()));
+      }
       views[first + i] = std::move(*view);
     }
   }

@@ -171,6 +171,8 @@ TEST(ValidatePageRecord, AcceptsEveryStateAndNamesWhatIsWrong) {
   PageValues free{};
   free.state_word = StateWord::Make(PageState::kFree, Generation(1)).bits();
   free.text_offset = 3;  // of a key that is gone
+  free.region_slot = 1ull << 32;
+  free.owner = 1ull << 40;
   EXPECT_TRUE(ValidatePageRecord(free, kPoolBytes).ok());
   ExpectPageRefused([](P& p) { p.state_word = 0xF000000010000000; }, "state_word");
   ExpectPageRefused([](P& p) { p.region_slot = kRegionSlotsMax; }, "region_slot");
@@ -188,7 +190,9 @@ TEST(ValidatePageRecord, AcceptsEveryStateAndNamesWhatIsWrong) {
 
 TEST(ValidateRoot, NamesTheWordThatIsWrong) {
   using R = RootValues;
-  EXPECT_TRUE(ValidateRoot(RootValues{}, kPoolBytes).ok());  // never served
+  RootValues fresh{};  // never served
+  fresh.table_word = TableWord::Make(0, TableWord::kNone, TableWord::kNone).bits();
+  EXPECT_TRUE(ValidateRoot(fresh, kPoolBytes).ok());
   ExpectRootRefused([](R& r) { r.reserved[51] = 1; }, "reserved");
   ExpectRootRefused([](R& r) { r.reserved_tail[0] = 1; }, "reserved");
   ExpectRootRefused([](R& r) { r.record_high = 1ull << 32; }, "record_high");
@@ -201,6 +205,9 @@ TEST(ValidateRoot, NamesTheWordThatIsWrong) {
                     "current table is 64");
   ExpectRootRefused([](R& r) { r.table_word = TableWord::Make(5, 1, 1).bits(); }, "old table is 1");
   ExpectRootRefused([](R& r) { r.table_word = TableWord::Make(5, 2, 1).bits(); }, "old table 2");
+  ExpectRefused<R, uint64_t>(
+      ValidateRoot, fresh, [](R& r) { r.table_word = TableWord::Make(5, 255, 64).bits(); },
+      "current table is 64", kPoolBytes);
   ExpectRootRefused([](R& r) { r.tables[1] = TableDescriptor::Make(0, 18).bits(); },
                     "current table 1 has 18 index bits");
 }

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <string>
+#include <utility>
 
 #include "os/errno_status.h"
 
@@ -25,6 +26,13 @@ Status Discard(const File& file, std::uint64_t offset_bytes, std::uint64_t lengt
     return OkStatus();
   }
   return ErrnoStatus(errno, "give back " + std::to_string(length_bytes) + " bytes of", file.name());
+}
+
+Result<File> CreateUnnamed(const std::string& folder) {
+  const int flags = O_RDWR | O_CLOEXEC | O_TMPFILE | O_EXCL;  // nobody gives it a name later
+  UniqueFd fd(RetryInterrupted([&] { return ::open(folder.c_str(), flags, kModeOwner); }));
+  if (!fd.valid()) return ErrnoStatus(errno, "create a file without a name in", folder);
+  return File(std::move(fd), "a file without a name in " + folder);
 }
 
 }  // namespace maru::os

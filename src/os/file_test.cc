@@ -13,6 +13,8 @@
 #include "base/testing.h"
 #include "base/units.h"
 #include "os/errno_status.h"
+#include "os/file_room.h"
+#include "os/process.h"
 #include "os/temp_folder.h"
 
 namespace maru::os {
@@ -133,6 +135,21 @@ TEST_F(FileTest, ReopenReachesTheSameFileAlsoWithoutAPath) {
   ASSERT_OK(memory.GrowTo(kMiB));
   ASSERT_OK_AND_ASSIGN(const File other, memory.Reopen(Access::kReadWrite));
   EXPECT_EQ(*other.SizeBytes(), kMiB);
+}
+
+TEST_F(FileTest, AFileWithoutANameIsFoundByItsDescriptorAlone) {
+  std::string path;
+  {
+    ASSERT_OK_AND_ASSIGN(const File file, CreateUnnamed(folder_->path()));
+    ASSERT_OK(file.GrowTo(kMiB));
+    EXPECT_EQ(*ListDirectory(folder_->path(), 10), std::vector<std::string>());
+    path = "/proc/" + std::to_string(ProcessId()) + "/fd/" + std::to_string(file.fd());
+    ASSERT_OK_AND_ASSIGN(const File same, File::Open(path, Access::kReadWrite));
+    EXPECT_EQ(*same.SizeBytes(), kMiB);
+    EXPECT_EQ(file.Facts()->mode, kModeOwner);
+  }
+  EXPECT_CODE(File::Open(path, Access::kReadWrite), kNotFound);
+  EXPECT_CODE(CreateUnnamed(Path("none")), kNotFound);
 }
 
 TEST_F(FileTest, AnAbsolutePathIsWithinTheWorkingDirectory) {

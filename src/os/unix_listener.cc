@@ -14,6 +14,7 @@ namespace maru::os {
 namespace {
 
 constexpr int kBacklog = 1024;
+constexpr const char* kLockSuffix = ".lock";
 constexpr std::int32_t kProbeTimeoutMs = 1000;
 
 Status InUse(const UnixAddress& address, const PeerCredentials* owner = nullptr) {
@@ -46,28 +47,53 @@ Status CheckText(std::string_view text, std::string_view what) {
   return OkStatus();
 }
 
-// The file next to a socket, locked for as long as it is open.
+bool IsAt(const std::string& path, int fd) {
+  struct stat there{}, here{};
+  return ::lstat(path.c_str(), &there) == 0 && ::fstat(fd, &here) == 0 &&
+         there.st_dev == here.st_dev && there.st_ino == here.st_ino;
+}
+
+// The file next to a socket, locked for as long as it is open. Whoever had it may have removed it
+// between our two steps: then the next one there is the one to have.
 Result<File> LockBeside(const UnixAddress& address, std::uint32_t mode) {
-  const std::string path = address.text() + ".lock";
+  constexpr int kTriesMax = 1000;
+  const std::string path = address.text() + kLockSuffix;
   const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
-  UniqueFd fd(RetryInterrupted([&] { return ::open(path.c_str(), flags, mode & kModeOwner); }));
-  if (!fd.valid()) return ErrnoStatus(errno, "open", path);
-  MARU_ASSIGN_OR_RETURN(const LockAttempt attempt, TryLockByte(fd.get(), 0));
-  if (attempt == LockAttempt::kHeldByAnother) return InUseBySomebody(address);
-  return File(std::move(fd), path);
+  for (int tries = 0; tries < kTriesMax; ++tries) {
+    UniqueFd fd(RetryInterrupted([&] { return ::open(path.c_str(), flags, mode & kModeOwner); }));
+    if (!fd.valid()) return ErrnoStatus(errno, "open", path);
+    MARU_ASSIGN_OR_RETURN(const LockAttempt attempt, TryLockByte(fd.get(), 0));
+    if (attempt == LockAttempt::kHeldByAnother) return InUseBySomebody(address);
+    if (IsAt(path, fd.get())) return File(std::move(fd), path);
+  }
+  return Unavailable(path + " is made and removed by others all the time: choose another socket");
+}
+
+// Removes the lock's file, unless a listener has come to do so. REQUIRES: dies before the lock
+// goes.
+struct RemovedLock {
+  std::string path;
+  ~RemovedLock() {
+    if (!path.empty()) ::unlink(path.c_str());
+  }
+};
+
+Status CheckIsSocket(const std::string& path) {
+  struct stat stat{};
+  if (::lstat(path.c_str(), &stat) != 0) {
+    return errno == ENOENT ? OkStatus() : ErrnoStatus(errno, "inspect", path);
+  }
+  if (S_ISSOCK(stat.st_mode)) return OkStatus();
+  return AlreadyExists(path + " exists and is no socket; remove it or choose another path");
 }
 
 // Removes the socket file of a dead server. The caller holds the lock, so nobody of ours can be
 // about to listen there; somebody without a lock is found by connecting.
 Status RemoveStale(const UnixAddress& address) {
   const std::string& path = address.text();
-  struct stat stat{};
-  if (::lstat(path.c_str(), &stat) != 0) {
-    return errno == ENOENT ? OkStatus() : ErrnoStatus(errno, "inspect", path);
-  }
-  if (!S_ISSOCK(stat.st_mode)) {
-    return AlreadyExists(path + " exists and is no socket; remove it or choose another path");
-  }
+  MARU_RETURN_IF_ERROR(CheckIsSocket(path));
+  MARU_ASSIGN_OR_RETURN(const PathKind kind, KindOf(path));
+  if (kind == PathKind::kMissing) return OkStatus();
   const Result<SeqpacketSocket> probe = SeqpacketSocket::Connect(address, kProbeTimeoutMs);
   if (probe.ok()) {
     const Result<PeerCredentials> owner = probe->Credentials();
@@ -102,8 +128,9 @@ UnixListener::UnixListener(UnixAddress address, UniqueFd fd, File lock)
 UnixListener::~UnixListener() {
   const bool moved_from = !fd_.valid();
   if (moved_from || address_.is_abstract() || owner_pid_ != ::getpid()) return;
-  // Before the lock goes: the next server must not have its new socket removed.
+  // Before the lock goes: the next server must not have its new socket removed, nor its lock.
   ::unlink(address_.text().c_str());
+  ::unlink((address_.text() + kLockSuffix).c_str());
 }
 
 Result<UnixListener> UnixListener::Listen(const UnixAddress& address, std::uint32_t mode) {
@@ -119,8 +146,12 @@ Status UnixListener::Listen() const {
 
 Result<UnixListener> UnixListener::Bind(const UnixAddress& address, std::uint32_t mode) {
   File lock;
+  RemovedLock made;
   if (!address.is_abstract()) {
+    // Before there is a lock beside a file that is somebody's own.
+    MARU_RETURN_IF_ERROR(CheckIsSocket(address.text()));
     MARU_ASSIGN_OR_RETURN(lock, LockBeside(address, mode));
+    made.path = lock.name();
     MARU_RETURN_IF_ERROR(RemoveStale(address));
   }
   UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -134,6 +165,7 @@ Result<UnixListener> UnixListener::Bind(const UnixAddress& address, std::uint32_
     if (errno == EADDRINUSE) return InUseBySomebody(address);
     return ErrnoStatus(errno, "bind to", address.ToString());
   }
+  made.path.clear();
   UnixListener listener(address, std::move(fd), std::move(lock));
   if (!address.is_abstract() && ::chmod(address.text().c_str(), mode) != 0) {
     return ErrnoStatus(errno, "set the mode of", address.ToString());

@@ -111,8 +111,8 @@ class SeqpacketSocket {
 
 class UnixListener {
  public:
-  // Binds and listens. A path gets MODE; next to it lies PATH.lock, locked while this object lives,
-  // so that two servers never replace each other's socket. A socket file left by a dead server is
+  // Binds and listens. A path gets MODE; next to it lies PATH.lock, there and locked while this
+  // lives, so that two servers never replace each other's socket. A socket left by a dead server is
   // replaced; AlreadyExists when somebody listens there or when the path is no socket.
   static Result<UnixListener> Listen(const UnixAddress& address, std::uint32_t mode = kModeOwner);
   // The same in two steps: between them the address is taken, and nobody can connect yet.
@@ -121,7 +121,7 @@ class UnixListener {
 
   UnixListener(UnixListener&&) noexcept = default;
   UnixListener& operator=(UnixListener&&) = delete;
-  ~UnixListener();  // removes the socket file, in the process that made it
+  ~UnixListener();  // removes socket and lock, in the process that made it
 
   int fd() const { return fd_.get(); }
   const UnixAddress& address() const { return address_; }

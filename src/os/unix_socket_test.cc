@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <string>
 #include <thread>
@@ -258,6 +259,34 @@ TEST_F(UnixSocketTest, StaleSocketIsReplacedAndOtherFilesAreNot) {
   ASSERT_OK(WriteTextFile(Address().text(), "a file"));
   EXPECT_CODE(UnixListener::Listen(Address()), kAlreadyExists);
   EXPECT_EQ(*ReadTextFile(Address().text(), 100), "a file");
+  EXPECT_EQ(*KindOf(Address().text() + ".lock"), PathKind::kMissing) << "beside somebody's file";
+}
+
+TEST_F(UnixSocketTest, ALockThatWasRemovedBetweenTwoStepsIsTakenAnew) {
+  // Many at once, each of which takes away what the others are about to lock: one listens at a
+  // time.
+  constexpr int kThreads = 4, kRounds = 200;
+  std::atomic<int> listening = 0, together = 0, turns = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < kRounds; ++round) {
+        const Result<UnixListener> listener = UnixListener::Bind(Address(), kModeOwner);
+        if (!listener.ok()) {
+          EXPECT_CODE(listener, kAlreadyExists);
+          continue;
+        }
+        if (++listening > 1) ++together;
+        ++turns;
+        std::this_thread::yield();
+        --listening;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(together, 0);
+  EXPECT_GT(turns, 0);
+  EXPECT_TRUE(ListDirectory(folder_->path(), 10)->empty());
 }
 
 TEST_F(UnixSocketTest, AbstractNamesNeedNoFile) {

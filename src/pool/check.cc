@@ -80,7 +80,8 @@ void CheckLeases(const catalogue::PoolView& view, const std::vector<Region>& reg
 
 Status CheckBoot(const PoolImage& image, CheckReport* report) {
   const layout::RootValues root = layout::ReadRoot(image.view().root());
-  report->clean = root.clean == 1 || root.starts == 0;
+  report->never_served = root.starts == 0;
+  report->clean = root.clean == 1 || report->never_served;
   if (report->clean) return OkStatus();
   MARU_ASSIGN_OR_RETURN(const auto boot_id, MachineBootId());
   report->rebooted = root.boot_id[0] != boot_id[0] || root.boot_id[1] != boot_id[1];
@@ -134,7 +135,9 @@ Result<CheckReport> CheckPool(const std::string& path, VerifyBytes verify,
 std::vector<std::string> DescribeCheck(const CheckReport& report) {
   std::vector<std::string> lines = {
       Concat("pool: ", report.path),
-      Concat("closed in order: ", report.clean ? "yes" : "no"),
+      Concat("closed in order: ", report.never_served ? "never served yet"
+                                  : report.clean      ? "yes"
+                                                      : "no"),
       Concat("regions: ", report.regions),
       Concat("pages: ", report.pages, " (", StatesText(report.states), ")"),
       Concat("keys: ", report.keys, ", ", FormatSize(report.text_bytes), " of text, ",

@@ -32,7 +32,8 @@ struct FindingList {
 
 struct CheckReport {
   std::string path;
-  bool clean = false;     // closed in order by its last server
+  bool clean = false;  // closed in order by its last server, or never served
+  bool never_served = false;
   bool rebooted = false;  // not clean, and the machine has started anew since
   FindingList offences;
   FindingList mends;  // what the next start mends

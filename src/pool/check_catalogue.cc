@@ -169,9 +169,11 @@ void CatalogueCheck::CheckBytes(RecordNumber record, const layout::PageValues& p
     ++report_->verified_pages;
     report_->verified_bytes += bytes.size();
   } else if (report_->rebooted) {
-    Mend(record, Concat("its ", bytes.size(), " bytes are not those stored: the key is dropped"));
+    Mend(record, Concat("its ", bytes.size(), " bytes are not those stored: the key is dropped, ",
+                        layout::Quoted{TextOf(record).key}));
   } else {
-    Offend(record, Concat("its ", bytes.size(), " bytes do not have the checksum of those stored"));
+    Offend(record, Concat("its ", bytes.size(), " bytes do not have the checksum of those stored, ",
+                          "key ", layout::Quoted{TextOf(record).key}));
   }
 }
 

@@ -161,6 +161,7 @@ TEST_F(CheckTest, APoolThatWasNeverServedIsSound) {
   EXPECT_TRUE(report.clean);
   EXPECT_EQ(report.mends.count, 0u);
   EXPECT_THAT(DescribeCheck(report), Contains("sound"));
+  EXPECT_THAT(DescribeCheck(report), Contains("closed in order: never served yet"));
 }
 
 TEST_F(CheckTest, ASoundPoolIsCountedWhole) {
@@ -363,7 +364,20 @@ TEST_F(CheckTest, BytesThatAreNotThoseStoredAreFoundWhenAsked) {
   Close();
   Damage([&](std::byte* base) { base[region_.offset_bytes + region_.page_bytes] ^= std::byte{1}; });
   EXPECT_TRUE(Check().ok());
-  ExpectOffence("record 2: its 3 bytes do not have the checksum", VerifyBytes::kYes);
+  ExpectOffence("record 2: its 3 bytes do not have the checksum of those stored, key \"two\"",
+                VerifyBytes::kYes);
+}
+
+TEST_F(CheckTest, WhatAFreePageNamesIsMended) {
+  MakeFull();
+  Close();
+  Damage([&](std::byte* base) { Record(base, Number(7)).region_slot = (1ull << 32) + 3; });
+  const CheckReport report = Check();
+  EXPECT_TRUE(report.ok()) << testing::PrintToString(report.offences.listed);
+  EXPECT_THAT(report.mends.listed, Contains(HasSubstr("names a former region")));
+  Open();
+  Close();
+  EXPECT_EQ(Check().mends.count, 0u);
 }
 
 TEST_F(CheckTest, TheListOfFindingsIsBounded) {

@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "layout/text.h"
 #include "os/clock.h"
+#include "os/file_room.h"
 #include "os/process.h"
 #include "pool/pool_file_impl.h"
 
@@ -31,11 +32,15 @@ Status CheckPoolBytes(uint64_t pool_bytes) {
 
 namespace {
 
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+}
+
 // OK: the file system has room for a pool of that size, when the former file there has gone. Asked
 // before that goes, so that a pool is not dropped for one that cannot be made.
-Status CheckRoom(const std::string& path, uint64_t pool_bytes, const os::File& former) {
-  const size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+Status CheckRoom(const std::string& name, const std::string& folder, uint64_t pool_bytes,
+                 const os::File& former, const char* size_option) {
   MARU_ASSIGN_OR_RETURN(const uint64_t free_now, os::FreeSpaceBytes(folder));
   uint64_t free_then = free_now;
   if (former.valid()) {
@@ -43,10 +48,23 @@ Status CheckRoom(const std::string& path, uint64_t pool_bytes, const os::File& f
     free_then += facts.reserved_bytes;
   }
   if (pool_bytes <= free_then && layout::kHeadBytes <= free_now) return OkStatus();
-  return ResourceExhausted(Concat("pool ", path, ": ", FormatSize(pool_bytes), " wanted, ",
+  return ResourceExhausted(Concat(name, ": ", FormatSize(pool_bytes), " wanted, ",
                                   FormatSize(free_then), " free there",
                                   former.valid() ? " without the pool that it replaces" : "",
-                                  "; free some or ask for less"));
+                                  "; free some, or ask for less by ", size_option));
+}
+
+// Of a pool with those options, which is made now.
+Result<layout::Superblock> NewSuperblock(uint64_t pool_bytes, const InitOptions& options) {
+  MARU_RETURN_IF_ERROR(CheckPoolBytes(pool_bytes));
+  if ((options.flags & ~layout::kFlagsKnown) != 0) {
+    return InvalidArgument(Concat("unknown pool flags ", layout::Hex{options.flags}));
+  }
+  layout::Uuid uuid;
+  MARU_RETURN_IF_ERROR(os::FillRandom(std::as_writable_bytes(std::span(uuid))));
+  MARU_ASSIGN_OR_RETURN(const uint32_t base, DrawBase(options.bases_in_use));
+  return layout::MakeSuperblock(uuid, pool_bytes, options.flags, base,
+                                static_cast<uint64_t>(os::WallTimeNs()));
 }
 
 // REQUIRES: `file` is new and empty.
@@ -122,15 +140,7 @@ NewPool::~NewPool() {
 
 Result<NewPool> NewPool::Make(const std::string& path, uint64_t pool_bytes,
                               const InitOptions& options) {
-  MARU_RETURN_IF_ERROR(CheckPoolBytes(pool_bytes));
-  if ((options.flags & ~layout::kFlagsKnown) != 0) {
-    return InvalidArgument(Concat("unknown pool flags ", layout::Hex{options.flags}));
-  }
-  layout::Uuid uuid;
-  MARU_RETURN_IF_ERROR(os::FillRandom(std::as_writable_bytes(std::span(uuid))));
-  MARU_ASSIGN_OR_RETURN(const uint32_t base, DrawBase(options.bases_in_use));
-  const layout::Superblock block = layout::MakeSuperblock(uuid, pool_bytes, options.flags, base,
-                                                          static_cast<uint64_t>(os::WallTimeNs()));
+  MARU_ASSIGN_OR_RETURN(const layout::Superblock block, NewSuperblock(pool_bytes, options));
   MARU_ASSIGN_OR_RETURN(const os::PathKind kind, os::KindOf(path));
   os::File former;
   if (kind != os::PathKind::kMissing) {
@@ -138,7 +148,8 @@ Result<NewPool> NewPool::Make(const std::string& path, uint64_t pool_bytes,
     MARU_ASSIGN_OR_RETURN(former, os::File::Open(path, os::Access::kReadWrite));
     MARU_RETURN_IF_ERROR(CheckReplaceable(path, former, options.existing));
   }
-  MARU_RETURN_IF_ERROR(CheckRoom(path, pool_bytes, former));
+  MARU_RETURN_IF_ERROR(
+      CheckRoom("pool " + path, FolderOf(path), pool_bytes, former, options.size_option));
   MARU_ASSIGN_OR_RETURN(os::File file, MakeBeside(path));
   NewPool made(path, block, std::move(former), std::move(file));
   MARU_RETURN_IF_ERROR(Fill(made.file_, block));
@@ -162,6 +173,16 @@ Result<layout::Superblock> InitPool(const std::string& path, uint64_t pool_bytes
   MARU_ASSIGN_OR_RETURN(NewPool made, NewPool::Make(path, pool_bytes, options));
   MARU_RETURN_IF_ERROR(made.Publish());
   return made.superblock();
+}
+
+Result<os::File> InitUnnamedPool(const std::string& folder, uint64_t pool_bytes,
+                                 const InitOptions& options) {
+  MARU_ASSIGN_OR_RETURN(const layout::Superblock block, NewSuperblock(pool_bytes, options));
+  MARU_RETURN_IF_ERROR(
+      CheckRoom("a pool in " + folder, folder, pool_bytes, os::File(), options.size_option));
+  MARU_ASSIGN_OR_RETURN(os::File file, os::CreateUnnamed(folder));
+  MARU_RETURN_IF_ERROR(Fill(file, block));
+  return file;
 }
 
 }  // namespace maru::pool

@@ -26,6 +26,8 @@ struct InitOptions {
   uint64_t flags = 0;  // layout::kFlag...
   Existing existing = Existing::kRefuse;
   std::span<const uint32_t> bases_in_use = {};  // region_id_base of other pools: not drawn again
+  // What gives the size, for the error that there is no room for so much.
+  const char* size_option = "its size";
 };
 
 // Makes an empty pool, mode 0600: the head is reserved, the superblock written last, so that a
@@ -34,6 +36,12 @@ struct InitOptions {
 // ResourceExhausted for one that the file system has no room for.
 Result<layout::Superblock> InitPool(const std::string& path, uint64_t pool_bytes,
                                     const InitOptions& options);
+
+// The same without a name, so that whatever ends whoever made it, nothing stays: the pool is gone
+// with its last descriptor and mapping. It lies on the file system of `folder`. Nobody has its
+// lock.
+Result<os::File> InitUnnamedPool(const std::string& folder, uint64_t pool_bytes,
+                                 const InitOptions& options);
 
 // The same in two steps, for a server that is not sure yet that it will serve. Made in a file
 // beside the path, "PATH.new", which a death leaves and the next one removes. The server's locks on

@@ -155,6 +155,21 @@ TEST_F(PoolFileTest, APoolLargerThanItsFileSystemIsRefusedAndLeavesNothing) {
   EXPECT_NE(access(path_.c_str(), F_OK), 0);
 }
 
+TEST_F(PoolFileTest, APoolWithoutANameIsServedByItsDescriptor) {
+  const std::string folder = folder_->path();
+  const Result<os::File> made = InitUnnamedPool(folder, kBytes, {});
+  ASSERT_TRUE(made.ok()) << made.status().ToString();
+  EXPECT_TRUE(os::ListDirectory(folder, 10)->empty());
+  const auto backing = FileBacking::OpenForServing("/proc/" + std::to_string(getpid()) + "/fd/" +
+                                                   std::to_string(made->fd()));
+  ASSERT_TRUE(backing.ok()) << backing.status().ToString();
+  EXPECT_EQ((*backing)->bytes(), kBytes);
+  const Status refused =
+      InitUnnamedPool(folder, layout::kPoolBytesMax, {.size_option = "--this"}).status();
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("ask for less by --this"));
+}
+
 TEST_F(PoolFileTest, APoolIsNotDroppedForOneThatHasNoRoom) {
   const layout::Superblock first = Init();
   const Result<layout::Superblock> made =

@@ -116,7 +116,12 @@ Result<std::unique_ptr<Pool>> Pool::Open(std::unique_ptr<Backing> backing,
   std::unique_ptr<Pool> pool(new Pool(std::move(impl)));
   const Status recovered = pool->Recover(options);
   if (!recovered.ok()) {
-    return Status(recovered.code(), Concat("pool ", pool->name(), ": ", recovered.message()));
+    const bool damaged = recovered.code() == StatusCode::kDataLoss;
+    return Status(recovered.code(),
+                  Concat("pool ", pool->name(), ": ", recovered.message(),
+                         damaged ? "; `maru pool check` lists what is wrong, and --fresh makes "
+                                   "the pool anew, without its keys"
+                                 : ""));
   }
   return pool;
 }

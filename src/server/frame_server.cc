@@ -128,7 +128,9 @@ void FrameServer::OnFrame(net::ConnectionId connection, std::span<const std::byt
   const auto bytes =
       wire::EncodeReply(static_cast<wire::MessageType>(header.type), status, reply_,
                         RequestNumber(header.request_number), Epoch(engine_->epoch()), scratch_);
+  const bool attaching = std::holds_alternative<wire::AttachRequest>(request);
   if (!bytes.ok()) {
+    if (attaching) liveness_->DropTaken();
     LogError("reply to message " + std::to_string(header.type) + ": " +
              std::string(bytes.status().message()));
     return Refuse(Internal(bytes.status().message()), header.type, header.request_number, out);
@@ -138,7 +140,7 @@ void FrameServer::OnFrame(net::ConnectionId connection, std::span<const std::byt
     AddDescriptors(*attached, out);
   }
   // Locks that were taken for a client that was refused after all end here.
-  if (std::holds_alternative<wire::AttachRequest>(request)) liveness_->DropTaken();
+  if (attaching) liveness_->DropTaken();
   on_activity();
 }
 

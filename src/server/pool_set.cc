@@ -1,5 +1,6 @@
 #include "server/pool_set.h"
 
+#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -7,16 +8,32 @@
 
 namespace maru::server {
 
+namespace {
+
+// The same for two spellings of one path, whether there is a file or not: its folder and its name.
+std::string PlaceOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const Result<os::File> folder =
+      os::File::Open(path.substr(0, slash + 1) + ".", os::Access::kRead);
+  if (!folder.ok()) return path;
+  const Result<os::FileFacts> facts = folder->Facts();
+  if (!facts.ok()) return path;
+  return std::to_string(facts->device) + ":" + std::to_string(facts->inode) + path.substr(slash);
+}
+
+}  // namespace
+
 Status PoolSet::Claim(std::span<const PoolSpec> specs) {
   std::vector<Member*> to_make;
+  std::set<std::string> places;
   members_.reserve(specs.size());
   for (const PoolSpec& spec : specs) {
     Member& member = members_.emplace_back();
     member.spec = spec;
     // Clients of upstream's resource manager open it by this name.
     MARU_ASSIGN_OR_RETURN(member.path, os::AbsolutePath(spec.path));
-    for (const Member& other : std::span(members_).first(members_.size() - 1)) {
-      if (other.path != member.path) continue;
+    const std::string place = PlaceOf(member.path);
+    if (!places.insert(place).second) {
       return InvalidArgument("pool " + member.path + " is named twice: each --pool is another one");
     }
     MARU_ASSIGN_OR_RETURN(const os::PathKind kind, os::KindOf(member.path));
@@ -52,6 +69,7 @@ Status PoolSet::ClaimNew(Member* member) {
   init.flags = spec.checksums ? layout::kFlagChecksums : 0;
   init.existing = spec.fresh ? pool::Existing::kReplace : pool::Existing::kRefuse;
   init.bases_in_use = bases;
+  init.size_option = "size=SIZE in --pool";
   MARU_ASSIGN_OR_RETURN(pool::NewPool made,
                         pool::NewPool::Make(member->path, spec.create_bytes, init));
   member->made = std::make_unique<pool::NewPool>(std::move(made));

@@ -70,6 +70,7 @@ class Server::Impl {
   static Result<Admission> FindAdmission(const std::string& group);
   Status OpenAll(const ServerOptions& options);
   Status OpenEngine(const ServerOptions& options);
+  void TellOfNewKey() const;
   // The pools' files, for who may attach.
   Status SetAccess(const Admission& admission);
   Status Listen(os::UnixListener listener, const Admission& admission);
@@ -242,7 +243,22 @@ Status Server::Impl::OpenEngine(const ServerOptions& options) {
                         engine::Engine::Create(engine_options, pools_, liveness_.get(), open.epoch,
                                                static_cast<uint64_t>(clock_->Now()),
                                                static_cast<uint64_t>(os::WallTimeNs())));
+  if (!made_key_.empty()) TellOfNewKey();
   return OkStatus();
+}
+
+// What is owned was lent with the key that was there before.
+void Server::Impl::TellOfNewKey() const {
+  uint64_t owned = 0;
+  for (const pool::Pool* const pool : pools_) {
+    owned += static_cast<uint64_t>(std::ranges::count_if(
+        pool->ClientRegions(), [](const auto& region) { return region.owner != ClientId(0); }));
+  }
+  if (owned == 0) return;
+  LogWarning("key file " + made_key_ + " was gone and is made anew: the handles of " +
+             std::to_string(owned) +
+             " regions that clients of upstream's still have are refused from now on; they are "
+             "freed when their leases end, or by `maru release`");
 }
 
 void Server::Impl::ScheduleTick(uint64_t at_ns) {

@@ -24,7 +24,9 @@ Status CheckAddress(std::string_view option, std::string_view address, std::stri
   if (!parsed.ok()) return InvalidArgument(named + ": " + std::string(parsed.status().message()));
   if (parsed->is_loopback() || reach == Reach::kAnyHost) return OkStatus();
   return InvalidArgument(named + ": other hosts reach that address, and whoever reaches it " +
-                         std::string(power) + "; --allow-remote allows it");
+                         std::string(power) +
+                         "; --allow-remote of maru serve, or of the resource manager "
+                         "(maru-resource-manager), allows it");
 }
 
 }  // namespace

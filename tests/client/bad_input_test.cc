@@ -39,8 +39,7 @@ TEST(ServerGone, ASilentServerIsATimeoutAndNoPageIsLost) {
   EXPECT_TRUE(kept);
   EXPECT_FALSE(client->Exists("kept").value());  // asks nobody
   server.Signal(SIGCONT);
-  while (!client->Ping().ok()) {
-  }
+  Await("a server that goes on answers again", [&] { return client->Ping().ok(); }, kManyLooks);
   EXPECT_TRUE(client->Store("kept", std::move(kept)).value());
   EXPECT_EQ(client->statistics().pages_unknown, 0u);
   EXPECT_EQ(client->statistics().pages_held, 0u);
@@ -172,8 +171,7 @@ TEST(LeaseArea, GarbageInItHurtsNobodyElse) {
   ::close(hold[1]);
   int status = 0;
   ASSERT_EQ(::waitpid(vandal, &status, 0), vandal);
-  while (server.CountInClients("\"vandal\"") != 0) {
-  }
+  server.AwaitGone({"vandal"});
   EXPECT_TRUE(neighbour->Unpin("pinned").value());
   EXPECT_EQ(neighbour->Delete("pinned").value(), Deleted::kDeleted);
   EXPECT_TRUE(server.AuditIsClean());

@@ -108,9 +108,7 @@ TEST(Fork, AClientIsDeadWhenItsProcessIsThoughItsChildLivesOn) {
   ASSERT_EQ(::kill(parent, SIGKILL), 0);
   int status = 0;
   ASSERT_EQ(::waitpid(parent, &status, 0), parent);
-  // The server looks at the lock of a closed connection's client until it is free.
-  while (server.CountInClients("\"the parent\"") != 0) {
-  }
+  server.AwaitGone({"the parent"});
   const auto client = server.Connect();
   EXPECT_EQ(client->Delete("key").value(), Deleted::kDeleted);  // its pin has ended with it
   EXPECT_TRUE(server.AuditIsClean());

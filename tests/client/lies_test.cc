@@ -108,8 +108,8 @@ TEST_P(AttachLies, OfTheFirstAnswerAreRefusedAndLeaveNothing) {
   EXPECT_TRUE(client->Put("key", BytesOf("key")).value());
   EXPECT_TRUE(Matches(client->Retrieve("key").value(), "key"));
   client->Close();
-  while (OpenDescriptors() > before) {  // of the road, which notices by itself
-  }
+  Await(
+      "the road's descriptors are closed", [&] { return OpenDescriptors() <= before; }, kManyLooks);
   EXPECT_TRUE(server_.AuditIsClean());
 }
 
@@ -120,12 +120,19 @@ TEST_P(LaterAttachLies, OfALaterAnswerAreRefusedAndNothingIsLost) {
   const View view = client->Retrieve("key").value();
   Page page = client->Alloc(64).value();
   server_.End(SIGKILL);
-  while (client->connected()) client->Ping().ok();
+  Await(
+      "a client notices that its server is gone",
+      [&] {
+        client->Ping().ok();
+        return !client->connected();
+      },
+      kManyLooks);
   // Calls and the background thread meet it, whichever comes first.
   road_.LieOnce(GetParam().edit);
   server_.Start();
-  while (!client->Ping().ok()) {
-  }
+  Await(
+      "a client finds a server that was started again", [&] { return client->Ping().ok(); },
+      kManyLooks);
   EXPECT_GE(road_.attaches_since_lie(), 2) << "it believed the first answer";
   EXPECT_TRUE(Matches(view, "key"));
   EXPECT_TRUE(Matches(client->Retrieve("key").value(), "key"));

@@ -20,6 +20,17 @@
 
 namespace maru {
 
+// Looks until something is so that has to become so by itself. What does not is told as the promise
+// that is broken. Many looks, each of which takes a moment: no limit of time.
+inline constexpr uint64_t kManyLooks = 2'000'000;  // of a few microseconds each
+template <typename Kept>
+void Await(const std::string& promise, Kept&& kept, uint64_t looks_max = 10'000) {
+  for (uint64_t looks = 0; looks < looks_max; ++looks) {
+    if (kept()) return;
+  }
+  ADD_FAILURE() << "not after " << looks_max << " looks: " << promise;
+}
+
 class LiveServer {
  public:
   using Pools = std::vector<size_t>;  // by number, in their order
@@ -88,6 +99,15 @@ class LiveServer {
       ++count;
     }
     return count;
+  }
+
+  // Until none of them is a client: the server looks at the lock of a closed connection's client
+  // until that is free.
+  void AwaitGone(const std::vector<std::string>& labels) const {
+    for (const std::string& label : labels) {
+      Await("a client is gone with its process and the last of its pages, here " + label,
+            [&] { return CountInClients("\"" + label + "\"") == 0; });
+    }
   }
 
   ClientOptions Options(const std::string& label = "test") const {

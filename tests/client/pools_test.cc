@@ -135,8 +135,7 @@ TEST_P(PoolSets, ChangeUnderLivingClients) {
   views.clear();
   pages.clear();
   idle_pages.clear();
-  while (server_.CountInClients("\"one\"") + server_.CountInClients("\"idle\"") != 0) {
-  }
+  server_.AwaitGone({"one", "idle"});
   EXPECT_TRUE(server_.AuditIsClean());
 }
 
@@ -190,9 +189,9 @@ TEST(PinsLost, AreToldOnce) {
   const std::vector<std::string> told = log.LinesWith("pins are lost");
   ASSERT_EQ(told.size(), 1u);
   EXPECT_NE(told[0].find("its 2 pins are lost"), std::string::npos) << told[0];
-  while (client->Delete("a").value() ==
-         Deleted::kPinned) {  // until the server has seen the lock go
-  }
+  Await(
+      "pins end when the lock that the server looks at is free",
+      [&] { return client->Delete("a").value() != Deleted::kPinned; }, kManyLooks);
   EXPECT_FALSE(client->Exists("a").value());
 }
 

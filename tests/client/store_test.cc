@@ -180,10 +180,10 @@ TEST(Store, APageThatOutlivesItsClientIsNobodyElses) {
   {
     const Page dropped(std::move(closed_first));
   }
-  while (server.CountInClients("\"closed\"") != 0) {
-  }
-  while (!other->Put("room", BytesOf("room", 64 * 1024)).value_or(false)) {
-  }
+  server.AwaitGone({"closed"});
+  Await(
+      "pages of a client that is gone come back",
+      [&] { return other->Put("room", BytesOf("room", 64 * 1024)).value_or(false); }, kManyLooks);
   EXPECT_TRUE(server.AuditIsClean());
 }
 

@@ -90,9 +90,7 @@ TEST_F(Views, KeepTheirBytesThroughTheDeathOfTheirWriterAndAnotherStoreOfTheirKe
   ASSERT_TRUE(Matches(view, "key"));
   ASSERT_EQ(server.CountInClients("\"the writer\""), 1u);
   writer.Kill();
-  // The server looks at the lock of a closed connection's client until it is free.
-  while (server.CountInClients("\"the writer\"") != 0) {
-  }
+  server.AwaitGone({"the writer"});
   EXPECT_TRUE(Matches(view, "key"));
   const auto other = server.Connect(options);
   EXPECT_EQ(other->Delete("key").value(), Deleted::kDeleted);

@@ -21,6 +21,10 @@ TEST(LookupTest, AWrongPageIsToldByItsKeysPlaceInTheBatch) {
   EXPECT_CODE(views, kDataLoss);
   EXPECT_TRUE(views.status().message().starts_with("key 3 of 4 (from 1): the bytes of page "))
       << views.status().ToString();
+  for (const Status& told : {views.status(), instance->Retrieve("c", Verify::kChecksum).status()}) {
+    EXPECT_TRUE(told.message().ends_with(" do not match their checksum, key \"c\""))
+        << told.ToString();
+  }
   EXPECT_EQ(instance.counters().leases, 0u) << "an error holds nothing";
   // The others are to be had, and the key is still one until it is deleted.
   EXPECT_TRUE(instance->Exists("c").value());

@@ -140,8 +140,7 @@ uint64_t Pages(const LiveServer& server, const std::string& state) {
 
 // Whoever was killed holds nothing: every key can be deleted and every page is free again.
 void ExpectNothingIsHeld(const LiveServer& server) {
-  while (server.CountInClients("\"reader\"") + server.CountInClients("\"writer\"") != 0) {
-  }
+  server.AwaitGone({"reader", "writer"});
   EXPECT_TRUE(server.AuditIsClean());
   {
     const auto client = server.Connect("the last");
@@ -149,8 +148,8 @@ void ExpectNothingIsHeld(const LiveServer& server) {
       EXPECT_NE(client->Delete(KeyOf(key)).value(), Deleted::kPinned) << KeyOf(key);
     }
     // Quarantine ends with time, and nothing else is waited for.
-    while (Pages(server, "quarantined") + Pages(server, "condemned") != 0) {
-    }
+    Await("pages that nobody holds come back from quarantine",
+          [&] { return Pages(server, "quarantined") + Pages(server, "condemned") == 0; });
     EXPECT_EQ(client->statistics().pages_held, 0u);
   }
   EXPECT_EQ(Pages(server, "live"), 0u);

@@ -203,7 +203,8 @@ class Commands(unittest.TestCase):
         for words, code, said in (
                 (("--port", port), 1, (one.told["metadata"], "choose another")),
                 (("--port", listener.getsockname()[1]), 1, ("choose another",)),
-                (("--port", "0", "--host", "0.0.0.0"), 2, ("0.0.0.0", "--allow-remote")),
+                (("--port", "0", "--host", "0.0.0.0"), 2,
+                 ("0.0.0.0", "--allow-remote of ", "maru-resource-manager")),
                 (("--port", "0", "--host", "nowhere.invalid"), 2,
                  ("--host nowhere.invalid", "has no address")),
                 (("--port", "0", "--dax-path", "/dev/dax9.9"), 1, ("/dev/dax9.9",)),

@@ -45,6 +45,25 @@ class Stat(Served):
         self.assertRegex(regions, r"prefill-0\n")
         self.assertRegex(regions, r"the server\n")
 
+    def test_a_page_that_waits_for_a_reader_without_a_lease_says_so(self):
+        self.store()
+        with MetadataClient(self.server.metadata) as client:
+            self.assertTrue(client.lookup("ours")["found"])
+        self.assertEqual(self.server.run("rm", "ours").returncode, 0)
+        self.assertIn("the time that --wire-hold gives", self.stat("--condemned"))
+
+    def test_a_key_that_is_gone_is_told_with_what_was_lent_with_it(self):
+        self.server.stop()
+        self.server.key.unlink()
+        self.server.start()
+        self.assertNotIn("key file", self.server.logged())  # nobody has anything
+        self.store()
+        self.server.stop()
+        self.server.key.unlink()
+        self.server.start()
+        self.assertRegex(self.server.logged(),
+                         f"key file {self.server.key} was gone .* 1 regions")
+
     def test_a_start_counts_them_as_well(self):
         self.store()
         self.server.stop()
