@@ -1,6 +1,7 @@
 #include "engine/grant.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 
 #include "base/bytes.h"
@@ -47,12 +48,16 @@ Status Granting::Grant(Client* client, uint64_t page_bytes, uint32_t count,
       }
     }
   }
+  if (pages->empty() && FreeOtherSizes(page_bytes) > 0) {
+    Cut(client, page_bytes, count, pages);
+    if (pages->empty() && Cutting(page_bytes)) return OkStatus();
+  }
   // Recall of grants that lie idle in other hands belongs here: after what is free, before keys go.
   for (int round = 0; pages->empty() && round < kEvictRoundsMax; ++round) {
     if (evictor_->Evict({.page_bytes = page_bytes}, page_bytes) == 0) break;
     TakeFree(client, page_bytes, count, pages);
   }
-  // Regions of other page sizes that could be emptied and cut anew belong here.
+  // Regions of other page sizes whose keys could go belong here.
   if (pages->empty()) return Refuse(core_, *client, NothingMayGo(page_bytes));
   core_->counters.pages_granted += pages->size();
   return OkStatus();
@@ -175,6 +180,20 @@ bool Granting::CutUnit(uint64_t page_bytes) {
   return false;
 }
 
+uint32_t Granting::FreeOtherSizes(uint64_t page_bytes) {
+  uint32_t freed = 0;
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    // In a cache of one page size, which is full most of the time, there is nothing to look at.
+    const bool may_be_idle =
+        std::ranges::any_of(stock->classes(), [page_bytes](const Stock::SizeClass& other) {
+          return other.page_bytes != page_bytes && other.free_pages > 0;
+        });
+    if (may_be_idle) freed += stock->FreeWholeIdleRegions(page_bytes);
+  }
+  core_->counters.regions_freed += freed;
+  return freed;
+}
+
 bool Granting::Cutting(uint64_t page_bytes) const {
   return std::ranges::any_of(core_->stocks, [page_bytes](const std::unique_ptr<Stock>& stock) {
     return stock->cutting(page_bytes);
@@ -201,7 +220,26 @@ Status Granting::NothingMayGo(uint64_t page_bytes) const {
     why += "of " + std::to_string(live) +
            " keys of that page size none may go (pinned, leased or on hold)";
   }
-  return ResourceExhausted(why + "; pages of that size: " + std::to_string(pages));
+  return ResourceExhausted(why + "; pages of that size: " + std::to_string(pages) +
+                           "; pages that are there: " + PagesThere());
+}
+
+std::string Granting::PagesThere() const {
+  constexpr size_t kSizesMax = 4;
+  std::map<uint64_t, uint64_t> pages;
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    for (const Stock::SizeClass& size : stock->classes()) pages[size.page_bytes] += size.pages;
+  }
+  std::erase_if(pages, [](const auto& size) { return size.second == 0; });
+  std::string text;
+  size_t named = 0;
+  for (const auto& [page_bytes, count] : pages) {
+    if (++named > kSizesMax) break;
+    text += (named == 1 ? "" : ", ") + std::to_string(count) + " of " + FormatSizeExact(page_bytes);
+  }
+  if (pages.empty()) return "none";
+  if (pages.size() <= kSizesMax) return text;
+  return text + ", and those of " + std::to_string(pages.size() - kSizesMax) + " other sizes";
 }
 
 }  // namespace maru::engine

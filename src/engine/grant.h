@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "engine/core.h"
@@ -55,8 +56,12 @@ class Granting {
   // False: none has.
   bool CutUnit(uint64_t page_bytes);
   bool Cutting(uint64_t page_bytes) const;
+  // Regions of pages of other sizes that nobody uses; see Stock::FreeWholeIdleRegions. How many.
+  uint32_t FreeOtherSizes(uint64_t page_bytes);
   uint64_t RegionBytes(const Stock& stock, uint64_t page_bytes) const;
   Status NothingMayGo(uint64_t page_bytes) const;
+  // "52 of 1MiB, 128 of 4KiB": the pages that there are, of the first few sizes.
+  std::string PagesThere() const;
 
   Core* core_;
   Retirement* retirement_;

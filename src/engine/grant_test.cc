@@ -312,6 +312,38 @@ TEST(EvictionTest, NothingMayGoIsSaidAtOnce) {
   EXPECT_EQ(Offenders(host.engine()), "");
 }
 
+TEST(GrantTest, AnEmptyPoolIsNotFullForAnotherPageSize) {
+  TestEngine host({.pools = {64 * kMiB}});
+  TestClient client(&host);
+  const uint64_t keys = Fill(&client, &host);
+  for (uint64_t i = 0; i < keys; ++i) client.Delete(Key(i));
+  host.EndCuts();
+  ASSERT_EQ(host->Count(PoolIndex(0)).free, host->Count(PoolIndex(0)).pages);
+  for (int i = 0; i < 512; ++i) client.Put("small" + std::to_string(i), 64 * kKiB);
+  for (int i = 0; i < 512; ++i) {
+    EXPECT_EQ(client.Delete("small" + std::to_string(i)), wire::DeleteOutcome::kDeleted) << i;
+  }
+  // And back again, for pages of more than one unit.
+  client.Put("large", 3 * kMiB);
+  EXPECT_TRUE(client.Exists("large"));
+  EXPECT_EQ(Offenders(host.engine()), "");
+  host.Restart();
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+TEST(EvictionTest, TheRefusalNamesThePageSizesThatAreThere) {
+  TestEngine host({.pools = {32 * kMiB}});
+  TestClient client(&host);
+  const uint64_t keys = Fill(&client, &host);
+  for (uint64_t i = 0; i < keys; ++i) {
+    if (const auto found = client.Find(Key(i)); found.found) client.Pin(found.page);
+  }
+  const Status status = client.TryGrant(4096).status();
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  const std::string pages = std::to_string(host->Count(PoolIndex(0)).pages);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("that are there: " + pages + " of 1MiB"));
+}
+
 TEST(EvictionTest, GrantsOfOthersDoNotGo) {
   TestEngine host({.pools = {32 * kMiB}});
   TestClient hoarder(&host), client(&host);

@@ -210,14 +210,20 @@ void Stock::FreeRegion(const pool::Pool::PageRegion& region) {
 }
 
 uint32_t Stock::FreeIdleRegions(uint64_t kept_page_bytes) {
-  uint32_t freed = 0;
   // What is being cut for another size is not gone on with, whatever its pages are used for.
   for (auto at = cuttings_.begin(); at != cuttings_.end();) {
     const auto cutting = at++;
     if (cutting->first != kept_page_bytes) EndCut(cutting);
   }
+  return FreeWholeIdleRegions(kept_page_bytes);
+}
+
+uint32_t Stock::FreeWholeIdleRegions(uint64_t kept_page_bytes) {
+  uint32_t freed = 0;
   for (const pool::Pool::PageRegion& region : pool_->PageRegions()) {
     if (region.page_bytes == kept_page_bytes || !Idle(region)) continue;
+    const auto cut = cuttings_.find(region.page_bytes);
+    if (cut != cuttings_.end() && cut->second.region.slot == region.slot) continue;
     FreeRegion(region);
     ++freed;
   }

@@ -114,6 +114,8 @@ class Stock {
   // Regions whose pages are all FREE or WORN, but for those of the size to be kept: their units can
   // be cut anew, for pages of another size. The records keep their generations. How many.
   uint32_t FreeIdleRegions(uint64_t kept_page_bytes);
+  // The same, but what is being cut is gone on with.
+  uint32_t FreeWholeIdleRegions(uint64_t kept_page_bytes);
 
   // A region that a client cuts by itself; see Pool::CutForClient.
   Result<ClientRegions::Region*> CutForClient(uint64_t bytes, const pool::Pool::ClientCut& client);
