@@ -68,7 +68,8 @@ Result<Exit> RunPut(const Arguments& arguments) {
   MARU_ASSIGN_OR_RETURN(const bool stored, client->Put(key, std::as_bytes(std::span(*bytes))));
   if (!stored && client->statistics().stores_refused != 0) {
     return ResourceExhausted("the server has no room for the text of the key " + Printable(key) +
-                             ": the pool is full and nothing may go");
+                             ": the pool is full and nothing may go, or the machine has no "
+                             "memory for it; the server's log says which");
   }
   if (!stored) return Unavailable("the store's outcome is unknown: ask with `maru exists`");
   const bool duplicate = client->statistics().duplicates != 0;

@@ -167,7 +167,10 @@ bool Granting::CutUnit(uint64_t page_bytes) {
   for (const std::unique_ptr<Stock>& stock : core_->stocks) {
     // A failure means that this pool has no such room; the next one may.
     const auto cut = stock->CutUnit(page_bytes, RegionBytes(*stock, page_bytes));
-    if (!cut.ok()) continue;
+    if (!cut.ok()) {
+      WarnOfMemory(*stock);
+      continue;
+    }
     if (*cut == Stock::Cut::kBegun) {
       ++core_->counters.regions_cut;
       if (LogEnabled(LogLevel::kDebug)) {
@@ -192,6 +195,12 @@ uint32_t Granting::FreeOtherSizes(uint64_t page_bytes) {
   }
   core_->counters.regions_freed += freed;
   return freed;
+}
+
+void Granting::WarnOfMemory(const Stock& stock) {
+  if (stock.cut_failure().ok() || core_->now_ns < next_memory_log_ns_) return;
+  next_memory_log_ns_ = core_->now_ns + kMemoryLogNs;
+  LogWarning("a region of pages gets no memory: " + std::string(stock.cut_failure().message()));
 }
 
 bool Granting::Cutting(uint64_t page_bytes) const {
@@ -220,8 +229,13 @@ Status Granting::NothingMayGo(uint64_t page_bytes) const {
     why += "of " + std::to_string(live) +
            " keys of that page size none may go (pinned, leased or on hold)";
   }
-  return ResourceExhausted(why + "; pages of that size: " + std::to_string(pages) +
-                           "; pages that are there: " + PagesThere());
+  why +=
+      "; pages of that size: " + std::to_string(pages) + "; pages that are there: " + PagesThere();
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    // Then it is not the pool that is full.
+    if (!stock->cut_failure().ok()) why += "; " + std::string(stock->cut_failure().message());
+  }
+  return ResourceExhausted(why);
 }
 
 std::string Granting::PagesThere() const {

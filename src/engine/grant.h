@@ -42,6 +42,9 @@ class Granting {
 
   // What makes no sense, and else both as they are used.
   static Status Check(uint64_t* page_bytes, uint32_t* count);
+  // What the machine refuses is told, but not each time.
+  static constexpr uint64_t kMemoryLogNs = 10'000'000'000;
+  void WarnOfMemory(const Stock& stock);
   // How many of the pages the budget has room for as it is.
   static uint32_t BudgetRoom(const Client& client, uint64_t page_bytes, uint32_t count);
   // The same, 1 or more, after as many of the client's own least recently used keys have gone as
@@ -66,6 +69,7 @@ class Granting {
   Core* core_;
   Retirement* retirement_;
   Evictor* evictor_;
+  uint64_t next_memory_log_ns_ = 0;
 };
 
 }  // namespace maru::engine

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "base/sequence_point.h"
+#include "base/test_log.h"
 #include "engine/grant.h"
 #include "engine/stock.h"
 #include "engine/test_engine.h"
@@ -342,6 +343,20 @@ TEST(EvictionTest, TheRefusalNamesThePageSizesThatAreThere) {
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   const std::string pages = std::to_string(host->Count(PoolIndex(0)).pages);
   EXPECT_THAT(std::string(status.message()), HasSubstr("that are there: " + pages + " of 1MiB"));
+}
+
+TEST(GrantTest, WhyThereIsNoMemoryIsSaidAndLogged) {
+  TestEngine host({.pools = {64 * kMiB}, .scarce = true});
+  TestClient client(&host);
+  host.scarcity().units_left = 0;
+  const RecordedLog log;
+  const Status status = client.TryGrant(4096).status();
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no memory left"));
+  EXPECT_EQ(log.LinesWith("no memory left").size(), 1u);
+  host.scarcity().units_left = 1000;
+  EXPECT_TRUE(client.TryGrant(4096).ok());
+  EXPECT_EQ(Offenders(host.engine()), "");
 }
 
 TEST(EvictionTest, GrantsOfOthersDoNotGo) {

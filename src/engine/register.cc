@@ -1,8 +1,11 @@
 #include "engine/register.h"
 
 #include <array>
+#include <string>
+#include <utility>
 
 #include "base/defect.h"
+#include "base/log.h"
 #include "catalogue/key.h"
 
 namespace maru::engine {
@@ -72,9 +75,12 @@ wire::RegisterReply::Item Registration::RegisterOne(Client* client,
   const catalogue::Writer::Birth birth{entry.length_bytes, entry.checksum, client->id,
                                        core_->use_tick + 1};
   Status registered = stock->Register(record, client, key, birth);
-  if (!registered.ok()) registered = RegisterWithRoom(client, stock, record, key, birth);
+  if (!registered.ok()) {
+    registered = RegisterWithRoom(std::move(registered), client, stock, record, key, birth);
+  }
   if (!registered.ok()) {
     ++counters.rejected;
+    WarnOfRejection(*stock, registered);
     return AnswerStays(client, stock, record, RegisterOutcome::kRejected);
   }
   ++counters.registered;
@@ -82,10 +88,16 @@ wire::RegisterReply::Item Registration::RegisterOne(Client* client,
   return {RegisterOutcome::kRegistered, entry.page.generation};
 }
 
-Status Registration::RegisterWithRoom(Client* client, Stock* stock, RecordNumber record,
-                                      const catalogue::KeyRef& key,
+void Registration::WarnOfRejection(const Stock& stock, const Status& why) {
+  if (core_->now_ns < next_rejection_log_ns_) return;
+  next_rejection_log_ns_ = core_->now_ns + kRejectionLogNs;
+  LogWarning("a key is not stored in " + stock.pool().name() +
+             ", and no other may go for it: " + std::string(why.message()));
+}
+
+Status Registration::RegisterWithRoom(Status registered, Client* client, Stock* stock,
+                                      RecordNumber record, const catalogue::KeyRef& key,
                                       const catalogue::Writer::Birth& birth) {
-  Status registered = ResourceExhausted("no key may go for this one");
   for (int round = 0; round < kEvictRoundsPerKey && evict_rounds_left_ > 0; ++round) {
     --evict_rounds_left_;
     if (evictor_->Evict({.pool = stock}, 0) == 0) break;

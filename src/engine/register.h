@@ -38,9 +38,13 @@ class Registration {
   catalogue::KeyRef Prepare(const Client& client, const wire::RegisterEntry& entry);
   wire::RegisterReply::Item RegisterOne(Client* client, const wire::RegisterEntry& entry,
                                         const catalogue::KeyRef& key, std::vector<Use>* uses);
-  // Once more, with as many keys gone as it takes, within the named bounds.
-  Status RegisterWithRoom(Client* client, Stock* stock, RecordNumber record,
+  // Once more, with as many keys gone as it takes, within the named bounds. `registered`: why it is
+  // not, and so the answer where nothing may go.
+  Status RegisterWithRoom(Status registered, Client* client, Stock* stock, RecordNumber record,
                           const catalogue::KeyRef& key, const catalogue::Writer::Birth& birth);
+  // The reply says that a key was rejected and not why; the log does, but not each time.
+  static constexpr uint64_t kRejectionLogNs = 10'000'000'000;
+  void WarnOfRejection(const Stock& stock, const Status& why);
   // For a page that is not granted to the client in that life.
   wire::RegisterReply::Item AnswerStale(const Client& client, const wire::RegisterEntry& entry);
   // Duplicate or rejected: the page stays with its client.
@@ -53,6 +57,7 @@ class Registration {
   Granting* granting_;
   int evict_rounds_left_ = 0;  // of the request under way
   int text_slabs_left_ = 0;
+  uint64_t next_rejection_log_ns_ = 0;
 };
 
 }  // namespace maru::engine

@@ -144,6 +144,7 @@ Result<Stock::Cut> Stock::CutUnit(uint64_t page_bytes, uint64_t wanted_bytes) {
                                " sizes already, none of them of " + std::to_string(page_bytes) +
                                " bytes");
     }
+    cut_failure_ = OkStatus();
     MARU_ASSIGN_OR_RETURN(const pool::Pool::Cutting begun,
                           pool_->BeginCut(page_bytes, wanted_bytes));
     at = cuttings_.emplace(page_bytes, begun).first;
@@ -155,7 +156,7 @@ Result<Stock::Cut> Stock::CutUnit(uint64_t page_bytes, uint64_t wanted_bytes) {
 
 bool Stock::CutAnyUnit() {
   if (cuttings_.empty()) return false;
-  // An error ends the region; a grant that finds no page says what is wrong.
+  // An error ends the region; a grant that finds no page says what was wrong.
   (void)ContinueCut(cuttings_.begin());
   return true;
 }
@@ -177,7 +178,8 @@ Status Stock::ContinueCut(Cuttings::iterator cutting) {
     }
   }
   if (cut.over()) cuttings_.erase(cutting);
-  return added.status();
+  cut_failure_ = added.status();
+  return cut_failure_;
 }
 
 void Stock::EndCut(Cuttings::iterator cutting) {

@@ -111,6 +111,8 @@ class Stock {
   // The same for whichever region is being cut. False: none is.
   bool CutAnyUnit();
   bool cutting(uint64_t page_bytes) const { return cuttings_.contains(page_bytes); }
+  // Why the last region that was begun got no more memory; OK when that was not so.
+  const Status& cut_failure() const { return cut_failure_; }
   // Regions whose pages are all FREE or WORN, but for those of the size to be kept: their units can
   // be cut anew, for pages of another size. The records keep their generations. How many.
   uint32_t FreeIdleRegions(uint64_t kept_page_bytes);
@@ -245,6 +247,7 @@ class Stock {
   std::vector<ClassIndex> class_of_region_;  // by region slot
   std::map<uint32_t, Run> runs_;
   Cuttings cuttings_;
+  Status cut_failure_;
   std::vector<StockWatch*> watches_;
   Engine::PoolCounts counts_;
 };
