@@ -148,7 +148,11 @@ Result<Client*> Attachment::AddClient(const Peer& peer, const wire::AttachReques
     const Status added = core_->stocks[i]->pool().leases().AddClient(slot, identity);
     if (!added.ok()) {
       while (i-- > 0) core_->stocks[i]->pool().leases().DropClient(slot);
-      return added;
+      if (added.code() != StatusCode::kResourceExhausted) return added;
+      return ResourceExhausted("no room for the lease area of another client beside those of " +
+                               std::to_string(core_->clients.all().size()) +
+                               ": let one of them end, or serve a larger pool (" +
+                               std::string(added.message()) + ")");
     }
     client->pools[i].present = true;
   }

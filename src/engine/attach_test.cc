@@ -117,6 +117,21 @@ TEST(AttachTest, TheNumberOfClientsIsBounded) {
   EXPECT_EQ(Offenders(host.engine()), "");
 }
 
+TEST(AttachTest, AFullPoolHasRoomForClientsAndSaysWhenThatIsUsed) {
+  TestEngine host({.pools = {512 * kMiB}});
+  TestClient hoarder(&host);
+  while (hoarder.TryGrant(kMiB, 64).ok()) host.EndCuts();
+  uint32_t attached = 1;
+  Status status;
+  for (; status.ok() && attached <= layout::kClientSlots; ++attached) {
+    status = TryAttach(&host, ValidAttach());
+  }
+  EXPECT_GT(attached, 200u);
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("lease area of another client"));
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
 TEST(AttachTest, APoolWithoutRoomForLeaseBlocksLeavesNothingBehind) {
   TestEngine host({.pools = {64 * kMiB, 32 * kMiB}});
   while (host.pool(1).Carve(layout::RegionKind::kText, layout::kUnitBytes).ok()) {

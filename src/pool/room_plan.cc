@@ -9,7 +9,10 @@ namespace maru::pool {
 namespace {
 
 constexpr uint64_t kUnit = layout::kUnitBytes;
+// As many as two blocks for each client that a pool can have, and as many again for those with many
+// leases.
 constexpr uint64_t kLeaseUnitsMax = 64;
+constexpr uint64_t kUnitsPerLeaseUnit = 32;
 
 constexpr uint64_t UnitsFor(uint64_t bytes) { return AlignUp(bytes, kUnit) / kUnit; }
 
@@ -47,7 +50,8 @@ uint64_t KeptUnits(const PoolRoom& room, uint64_t pages) {
   // The sizes below a table's add up to its own, less the smallest.
   const uint64_t table = IndexTableBytes(keys);
   const uint64_t index = Less(3 * table - IndexTableBytes(0), room.index_bytes) / kUnit;
-  const uint64_t lease_units = std::min(1 + room.units / 256, kLeaseUnitsMax);
+  const uint64_t lease_units =
+      std::clamp<uint64_t>(room.units / kUnitsPerLeaseUnit, 1, kLeaseUnitsMax);
   const uint64_t records =
       UnitsFor((room.extents + room.pages_to_come) * uint64_t{layout::kRecordBytes});
   return text + index + records + Less(lease_units, room.lease_bytes / kUnit);

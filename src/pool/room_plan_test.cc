@@ -39,6 +39,15 @@ TEST(RoomPlan, TextIndexAndLeasesAreKept) {
   EXPECT_EQ(KeptUnits(grown, 13'108), 0u);
 }
 
+TEST(RoomPlan, LeasesHaveAShareOfThePool) {
+  const auto leases = [](uint64_t units) { return KeptUnits(FreshRoom(units), 0) - 1; };
+  EXPECT_EQ(leases(16), 1u);
+  EXPECT_EQ(leases(256), 8u);
+  // All clients that there can be, with two blocks each.
+  EXPECT_GE(leases(1200) * (kUnit / layout::kLeaseBlockBytes - 1), 2 * layout::kClientSlots);
+  EXPECT_EQ(leases(1 << 20), 64u);
+}
+
 TEST(RoomPlan, ARegionIsTrimmedToWholePages) {
   const PoolRoom room = FreshRoom(64);
   const RegionPlan plan = PlanRegion(room, 3 << 20, 10 << 20);
