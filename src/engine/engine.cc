@@ -15,6 +15,7 @@
 #include "engine/lending.h"
 #include "engine/metadata.h"
 #include "engine/recall.h"
+#include "engine/record_name.h"
 #include "engine/recover.h"
 #include "engine/region_release.h"
 #include "engine/register.h"
@@ -369,7 +370,7 @@ void Engine::RmDisconnected(ConnectionId connection, uint64_t now_ns) {
 
 size_t Engine::RmRegionsOf(std::string_view client_id) const {
   const auto& clients = impl_->core.rm_clients.clients;
-  const auto client = clients.find(client_id);
+  const auto client = clients.find(RecordName(client_id, ResourceManager::kClientIdBytesMax));
   return client == clients.end() ? 0 : client->second.regions.size();
 }
 

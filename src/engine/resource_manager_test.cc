@@ -238,6 +238,8 @@ TEST_F(ResourceManagerTest, LongIdsAreToldApartAlsoByANewServer) {
   RmTestClient one(&host_, host + ":1", 1), two(&host_, host + ":2", 2);
   const auto lent = one.Alloc(kMiB, 1);
   ASSERT_EQ(lent.status, RmStatus::kOk);
+  EXPECT_EQ(host_.engine().RmRegionsOf(one.client_id()), 1u);
+  EXPECT_EQ(host_.engine().RmRegionsOf(two.client_id()), 0u);
   EXPECT_NE(two.Alloc(kMiB, 1).handle, lent.handle);
   EXPECT_EQ(two.Error(compat::RmFreeRequest{lent.handle, two.client_id(), 2}), RmStatus::kAccess);
   host_.Restart();

@@ -329,6 +329,14 @@ class OneAtATime(Both, Served):
                                             "kv_offset": 0, "kv_length": 1}, Flag.NO_REPLY)
         self.assertEqual(pipelined.exists("k"), {"exists": True})
 
+    def test_a_region_that_nobody_is_told_of_is_given_back(self):
+        pipelined = self.closed(PipelinedClient(self.server.metadata))
+        before = pipelined.get_stats()["allocation_manager"]
+        for lease in ("", "lease"):
+            pipelined.submit(Type.REQUEST_ALLOC, {"instance_id": "a", "size": REGION,
+                                                  "lease_id": lease}, Flag.NO_REPLY)
+        self.assertEqual(pipelined.get_stats()["allocation_manager"], before)
+
 
 class Pipelined(Both, Served):
     client_class = PipelinedClient

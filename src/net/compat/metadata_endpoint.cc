@@ -317,8 +317,8 @@ void MetadataEndpoint::AnswerPart(Peer* peer) {
 
 void MetadataEndpoint::ReplyTo(Message& message, const compat::MetadataHeader& header,
                                const compat::MetadataReply& reply) {
-  if ((header.flags & compat::kFlagNoReply) != 0) return;
-  if (!Reply(std::move(message.envelope), compat::EncodeMetadataReply(header, reply))) {
+  const bool wanted = (header.flags & compat::kFlagNoReply) == 0;
+  if (!wanted || !Reply(std::move(message.envelope), compat::EncodeMetadataReply(header, reply))) {
     service_->OnUndelivered(reply);
   }
 }

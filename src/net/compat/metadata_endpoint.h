@@ -50,7 +50,7 @@ class MetadataService {
   virtual std::optional<wire::compat::MetadataReply> GoOn(uint64_t number);
   // The endpoint is closed: nobody will ask for the reply.
   virtual void GiveUp(uint64_t /*number*/) {}
-  // Its peer is gone, or takes no more: nobody will know what it says.
+  // Its peer is gone, takes no more, or wants none: nobody will know what it says.
   virtual void OnUndelivered(const wire::compat::MetadataReply& /*reply*/) {}
 };
 

@@ -332,6 +332,8 @@ TEST_F(ResourceManagerEndpointTest, AnIdThatIsRefusedBindsNoConnection) {
   Peer peer = Connect();
   EXPECT_EQ(peer.Ask(Alloc(std::string_view("host\0", 5), 1)).message(),
             "ALLOC: client id has a zero byte");
+  EXPECT_EQ(peer.Ask(Alloc("host\xFF", 1)).message(),
+            "ALLOC: client id is a text of 5 bytes that is no UTF-8");
   EXPECT_EQ(peer.Ask(Alloc(std::string(257, 'h'), 2)).type, 255);
   EXPECT_EQ(peer.Ask(Alloc(std::string(256, 'h'), 3)).region_id(), 3u) << "the longest";
 }

@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/utf8.h"
 #include "layout/text.h"
 
 namespace maru::wire::compat {
@@ -36,6 +37,8 @@ class RmReader {
         Text("client id", Number<uint16_t>("client id's length"), kRmClientIdBytesMax);
     if (error_.empty() && id.find('\0') != std::string_view::npos) {
       error_ = "client id has a zero byte";
+    } else if (error_.empty() && !IsUtf8(id)) {
+      error_ = Concat("client id is a text of ", id.size(), " bytes that is no UTF-8");
     }
     return id;
   }
