@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
@@ -39,6 +40,7 @@ class MaruHandler(_maru.NativeHandler):
         self._closed = False
         self._region_added: RegionAdded | None = None
         self._regions_told: set[int] = set()
+        self._unreported_told = False
         super().__init__(
             server_url=self._config.server_url,
             label=str(self._config.instance_id),
@@ -177,11 +179,20 @@ class MaruHandler(_maru.NativeHandler):
 
     def _reported(self) -> dict[str, Any]:
         """What handlers with enable_stats have told; nothing where no metadata endpoint is."""
+        if not self._config.server_url.startswith("tcp://"):
+            return {"clients": {}}
         try:
             answer = _maru._endpoint_stats(self._config.server_url, self._config.timeout_ms)
         except _maru.MaruError as error:
-            logger.debug("no statistics of calls: %s", error)
+            logger.log(
+                logging.DEBUG if self._unreported_told else logging.WARNING,
+                "no statistics of calls from %s: %s",
+                self._config.server_url,
+                error,
+            )
+            self._unreported_told = True
             return {"clients": {}}
+        self._unreported_told = False
         reported: dict[str, Any] = answer.get("stats_manager", {"clients": {}})
         return reported
 

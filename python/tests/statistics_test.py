@@ -6,7 +6,7 @@ import pathlib
 import pytest
 from server import Server
 
-from maru import MaruConfig, MaruHandler
+from maru import MaruConfig, MaruHandler, _maru
 
 CHUNK = 64 << 10
 
@@ -69,6 +69,17 @@ def test_the_environment_turns_it_on(url, monkeypatch):
 
 def test_without_it_nothing_is_told(url):
     assert "user" not in use(url)
+
+
+def test_many_clients_are_told_of(url):
+    told = [(name, result, 1, 1.0) for name in ("store", "retrieve", "exists", "pin")
+            for result in ("hit", "miss")]
+    for number in range(256):
+        _maru._report_stats(url, f"{number:08}-aaaa-bbbb-cccc-0123456789ab", told, 10_000)
+    with MaruHandler(MaruConfig(server_url=url, chunk_size_bytes=CHUNK)) as handler:
+        clients = handler.get_stats()["stats_manager"]["clients"]
+    assert len(clients) == 256 + 1
+    assert {operation["count"] for operation in clients["_all"]["operations"].values()} == {512}
 
 
 def test_nobody_to_tell_disturbs_nobody(server):

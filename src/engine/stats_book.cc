@@ -18,9 +18,9 @@ Value& StatsBook::Place(std::map<std::string, Value, std::less<>>* places, std::
                         size_t max) {
   const auto found = places->find(name);
   if (found != places->end()) return found->second;
-  const bool fits =
-      places->size() < max && names_ < kNamesMax && name_bytes_ + name.size() <= kNameBytesMax;
-  if (!fits) return (*places)[std::string(kOther)];
+  if (name == kOther || places->size() >= max || !Fits(name)) {
+    return (*places)[std::string(kOther)];
+  }
   ++names_;
   name_bytes_ += name.size();
   return (*places)[std::string(name)];
@@ -36,8 +36,54 @@ void StatsBook::AddTo(Operations* operations, const wire::compat::StatsEntry& en
 
 void StatsBook::Add(const wire::compat::StatsEntry& entry) {
   AddTo(&all_, entry);
-  if (entry.client_id.empty() || entry.client_id == kAll) return;
-  AddTo(&Place(&clients_, entry.client_id, kClientsMax), entry);
+  const std::string_view name = entry.client_id;
+  if (name.empty() || name == kAll) return;
+  auto client = clients_.find(name);
+  if (client == clients_.end() && name != kOther) {
+    bool fits = clients_.size() < kClientsMax && Fits(name);
+    // Each turn takes one out.
+    while (!fits && MakePlace()) fits = clients_.size() < kClientsMax && Fits(name);
+    if (fits) {
+      ++names_;
+      name_bytes_ += name.size();
+      client = clients_.emplace(std::string(name), Client{}).first;
+    }
+  }
+  if (client == clients_.end()) return AddTo(&other_, entry);
+  client->second.reported = ++reports_;
+  AddTo(&client->second.operations, entry);
+}
+
+bool StatsBook::MakePlace() {
+  const auto oldest = std::ranges::min_element(
+      clients_, {}, [](const auto& entry) { return entry.second.reported; });
+  if (oldest == clients_.end()) return false;
+  const auto node = clients_.extract(oldest);
+  Forget(node.key());
+  for (const auto& [operation, sums] : node.mapped().operations) {
+    Forget(operation);
+    for (const auto& [result, count] : sums.results) Forget(result);
+  }
+  AddSums(&other_, node.mapped().operations);
+  return true;
+}
+
+void StatsBook::Forget(std::string_view name) {
+  if (name == kOther) return;  // never counted
+  --names_;
+  name_bytes_ -= name.size();
+}
+
+void StatsBook::AddSums(Operations* to, const Operations& from) {
+  for (const auto& [name, sums] : from) {
+    Operation& operation = Place(to, name, kOperationsMax);
+    operation.count += sums.count;
+    operation.size_bytes += std::min(sums.size_bytes, kBytesMax - operation.size_bytes);
+    operation.latency_us += std::min(sums.latency_us, kLatencyMax - operation.latency_us);
+    for (const auto& [result, count] : sums.results) {
+      Place(&operation.results, result, kResultsMax) += count;
+    }
+  }
 }
 
 std::vector<wire::compat::ClientCounters> StatsBook::Show() const {
@@ -54,7 +100,8 @@ std::vector<wire::compat::ClientCounters> StatsBook::Show() const {
     }
   };
   show(kAll, all_);
-  for (const auto& [name, operations] : clients_) show(name, operations);
+  for (const auto& [name, client] : clients_) show(name, client.operations);
+  if (!other_.empty()) show(kOther, other_);
   return shown;
 }
 

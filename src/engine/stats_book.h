@@ -1,5 +1,7 @@
 // What clients of the metadata protocol report of themselves, summed by client and operation. All
-// of it is bounded: what is beyond a bound is counted under "_other", and for all under "_all".
+// of it is bounded: a client that finds no place takes that of the one that reported least
+// recently, whose sums are counted under "_other" from then on, as operations and results beyond a
+// bound are; and all is counted under "_all".
 //
 // Sums stay at the largest number there is.
 //
@@ -25,6 +27,10 @@ class StatsBook {
   // one step and one reply.
   static constexpr size_t kNamesMax = 4096;
   static constexpr size_t kNameBytesMax = 128 * 1024;
+  // With its sums, beside its own bytes; of a client and an operation with "_other" under it.
+  static constexpr size_t kBytesPerNameMax = 128;
+  static_assert(kNamesMax * kBytesPerNameMax + kNameBytesMax + 4096 <
+                wire::compat::kStatsReplyBytesMax);
 
   void Add(const wire::compat::StatsEntry& entry);
   std::vector<wire::compat::ClientCounters> Show() const;
@@ -36,15 +42,27 @@ class StatsBook {
     std::map<std::string, uint64_t, std::less<>> results;
   };
   using Operations = std::map<std::string, Operation, std::less<>>;
+  struct Client {
+    Operations operations;
+    uint64_t reported = 0;  // the larger, the later
+  };
 
+  bool Fits(std::string_view name) const {
+    return names_ < kNamesMax && name_bytes_ + name.size() <= kNameBytesMax;
+  }
   // The entry of that name, or the common one when there are `max` others.
   template <typename Value>
   Value& Place(std::map<std::string, Value, std::less<>>* places, std::string_view name,
                size_t max);
   void AddTo(Operations* operations, const wire::compat::StatsEntry& entry);
+  // The client that reported least recently, if there is one, goes into the others' sums.
+  bool MakePlace();
+  void Forget(std::string_view name);
+  void AddSums(Operations* to, const Operations& from);
 
-  Operations all_;
-  std::map<std::string, Operations, std::less<>> clients_;
+  Operations all_, other_;
+  std::map<std::string, Client, std::less<>> clients_;
+  uint64_t reports_ = 0;
   size_t names_ = 0;  // with the common ones left out: there is one at most beside others
   size_t name_bytes_ = 0;
 };

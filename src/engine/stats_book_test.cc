@@ -32,7 +32,7 @@ TEST(StatsBook, WhateverIsReportedWhatItTellsIsBounded) {
   wire::compat::StatsReply reply;
   reply.clients = book.Show();
   const size_t bytes = wire::compat::EncodeMetadataReply({0xF0, 0, 1}, reply).size();
-  EXPECT_LT(bytes, 512 * kKiB);
+  EXPECT_LT(bytes, wire::compat::kStatsReplyBytesMax);
   EXPECT_EQ(reply.clients[0].client_id, "_all");
   uint64_t of_all = 0, of_clients = 0;
   for (const wire::compat::ClientCounters& client : reply.clients) {
@@ -58,6 +58,34 @@ TEST(StatsBook, ManyClientsWithFewNamesAreToldEach) {
   for (const wire::compat::ClientCounters& client : shown) {
     EXPECT_EQ(client.operations.size(), 4u);
   }
+}
+
+TEST(StatsBook, TheClientThatReportedLeastRecentlyMakesPlace) {
+  StatsBook book;
+  const auto report = [&book](size_t client) {
+    for (const char* const operation : {"store", "retrieve", "exists", "pin"}) {
+      book.Add({Name(36, client), operation, "hit", 2, 1});
+    }
+  };
+  for (size_t client = 0; client < StatsBook::kClientsMax; ++client) report(client);
+  report(0);
+  constexpr size_t kLater = 10 * StatsBook::kClientsMax;
+  for (size_t client = 1; client <= kLater; ++client) report(1000 + client);
+  report(0);
+  uint64_t others = 0, newest = 0;
+  const auto shown = book.Show();
+  for (const wire::compat::ClientCounters& client : shown) {
+    if (client.client_id == "_other") {
+      for (const auto& operation : client.operations) others += operation.count;
+    }
+    newest += client.client_id == Name(36, 1000 + kLater) ? 1 : 0;
+    EXPECT_EQ(client.operations.size(), 4u) << client.client_id;
+    EXPECT_NE(client.client_id, Name(36, 1)) << "it reported before all others";
+  }
+  EXPECT_EQ(shown.size(), StatsBook::kClientsMax + 2);
+  EXPECT_EQ(newest, 1u);
+  // Client 0 was forgotten with its two reports, and is back.
+  EXPECT_EQ(others, 4 * (StatsBook::kClientsMax + 1 + kLater + 1 - StatsBook::kClientsMax));
 }
 
 TEST(StatsBook, SumsStayAtTheLargestNumber) {

@@ -30,6 +30,9 @@ inline constexpr uint32_t kNameBytesMax = 256;  // instance, client and lease id
 inline constexpr uint32_t kWordBytesMax = 64;   // operations, results, actions
 inline constexpr uint32_t kErrorBytesMax = 4096;
 
+// Of a reply to GET_STATS, which senders keep to and receivers make room for.
+inline constexpr uint32_t kStatsReplyBytesMax = 1 * kMiB;
+
 inline constexpr uint32_t kMapPairsMax = 256;  // of one map, known and unknown fields
 
 // Bits of a header's flags; a reply repeats them.

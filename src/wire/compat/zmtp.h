@@ -14,13 +14,15 @@
 
 #include "base/units.h"
 #include "maru/status.h"
+#include "wire/compat/metadata.h"
 
 namespace maru::wire::compat {
 
 inline constexpr size_t kZmtpGreetingBytes = 64;
 // What a peer may send: more is refused before it is kept.
 inline constexpr uint64_t kZmtpCommandBytesMax = 4 * kKiB;
-inline constexpr uint64_t kZmtpReplyBytesMax = 64 * kKiB;
+inline constexpr uint64_t kZmtpReplyBytesMax =
+    kStatsReplyBytesMax;                          // the longest that is asked for
 inline constexpr uint32_t kZmtpCommandsMax = 16;  // PING and the like, before the reply
 
 class ZmtpExchange {

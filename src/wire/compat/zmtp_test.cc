@@ -151,10 +151,10 @@ TEST(Zmtp, FramesBeyondTheRulesAreRefusedBeforeTheyAreKept) {
   for (const int flags : {8, 0x80, 4 + 1}) {
     EXPECT_NE(RefusalOfReply(Raw({flags})).find("a frame has the flags"), std::string::npos);
   }
-  EXPECT_EQ(RefusalOfReply(Raw({2, 0, 0, 0, 0, 0, 1, 0, 1})),
-            "a message has 65537 bytes, at most 65536");
+  EXPECT_EQ(RefusalOfReply(Raw({2, 0, 0, 0, 0, 0, 0x10, 0, 1})),
+            "a message has 1048577 bytes, at most 1048576");
   EXPECT_EQ(RefusalOfReply(Join({Raw({2}), Bytes(8, std::byte{0xff})})),
-            "a message has 18446744073709551615 bytes, at most 65536");
+            "a message has 18446744073709551615 bytes, at most 1048576");
   EXPECT_EQ(RefusalOfReply(Raw({6, 0, 0, 0, 0, 0, 0, 0x10, 1})),
             "a command has 4097 bytes, at most 4096");
   EXPECT_EQ(RefusalOfReply(Frame(0, Of("x"))), "its reply does not begin with an empty part");
