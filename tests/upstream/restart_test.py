@@ -187,28 +187,46 @@ class Restart(Served):
 
 class RegionUnderWay(Served):
     size = "2GiB"
+    LARGE = 1 << 30
+    # A region may be there before anybody looks; then it is tried with memory that is new again.
+    TRIES = 20
 
     def test_others_are_answered_meanwhile_and_a_kill_leaves_nothing_lent(self):
+        for _ in range(self.TRIES):
+            if self.killed_while_under_way():
+                return
+            self.doCleanups()
+            self.setUp()
+        self.fail(f"a region was there before anybody looked, {self.TRIES} times")
+
+    def killed_while_under_way(self):
+        """Whether nobody had been told of the region yet."""
         # The first start after a kill builds a second index table, which stays.
         self.server.end(signal.SIGKILL)
         self.server.start()
-        asking = self.closed(PipelinedClient(self.server.metadata))
-        rm = self.closed(connect(self.server.resource_manager, "host-a:1"))
-        with MetadataClient(self.server.metadata) as watch:
+        asking = PipelinedClient(self.server.metadata)
+        with (MetadataClient(self.server.metadata) as watch,
+              connect(self.server.resource_manager, "host-a:1") as rm):
             free = watch.get_stats()["cxl_pool"]["free_size"]
-            number = asking.submit(Type.REQUEST_ALLOC, {"instance_id": "large", "size": 1 << 30})
+            number = asking.submit(Type.REQUEST_ALLOC, {"instance_id": "large", "size": self.LARGE})
             stats = watch.get_stats()
             while stats["cxl_pool"]["free_size"] == free:
                 stats = watch.get_stats()
-            self.assertEqual(stats["allocation_manager"]["num_allocations"], 0)
             self.assertEqual(rm.stats()[0].free, stats["cxl_pool"]["free_size"])
-            self.assertIsNone(asking.poll(number))
-        self.server.end(signal.SIGKILL)
+            lent = stats["allocation_manager"]["num_allocations"]
+            self.server.end(signal.SIGKILL)
+        told = asking.poll(number) is not None
+        asking.close()
         self.server.start()
         with MetadataClient(self.server.metadata) as watch:
             stats = watch.get_stats()
-            self.assertEqual(stats["allocation_manager"]["num_allocations"], 0)
-            self.assertEqual(stats["cxl_pool"]["free_size"], free)
+            # What was lent meanwhile stays, told or not, and nothing else.
+            kept = stats["allocation_manager"]["num_allocations"]
+            self.assertIn(kept, (lent, 1))
+            self.assertEqual(stats["cxl_pool"]["free_size"], free - kept * self.LARGE)
+            if told:
+                self.assertEqual(kept, 1)
+        return kept == 0
 
     def test_a_region_whose_client_goes_meanwhile_goes_back(self):
         with MetadataClient(self.server.metadata) as watch:
@@ -218,12 +236,15 @@ class RegionUnderWay(Served):
                 while not reached(watch.get_stats()["cxl_pool"]["free_size"]):
                     pass
 
+            # A client that was told of its region before it went has it for as long as one that is
+            # gone may have it.
             with connect(self.server.resource_manager, "host-a:1") as rm:
-                rm.send(alloc_request(1 << 30, "host-a:1", 1))
+                rm.send(alloc_request(self.LARGE, "host-a:1", 1))
                 until(lambda now: now < free)
             until(lambda now: now == free)
             with PipelinedClient(self.server.metadata) as asking:
-                asking.submit(Type.REQUEST_ALLOC, {"instance_id": "large", "size": 1 << 30})
+                asking.submit(Type.REQUEST_ALLOC, {"instance_id": "large", "size": self.LARGE,
+                                                   "lease_id": "lease"})
                 until(lambda now: now < free)
             until(lambda now: now == free)
             self.assertEqual(watch.get_stats()["allocation_manager"]["num_allocations"], 0)
