@@ -148,6 +148,13 @@ Status Lending::Refusal(const AskedRegion& asked) const {
   return asked.refused;
 }
 
+const AskedRegion* Lending::AskedUnder(const RegionLeases::Key& key) const {
+  for (const auto& [number, asked] : core_->asked_regions.all) {
+    if (Leased(asked.client) && LeaseOf(asked.client) == key) return &asked;
+  }
+  return nullptr;
+}
+
 Lending::Lent Lending::Find(uint64_t id) const {
   if (id > layout::kRegionIdMax) return {};
   for (const std::unique_ptr<Stock>& stock : core_->stocks) {
@@ -233,17 +240,26 @@ Lending::LeaseState Lending::Heartbeat(const RegionLeases::Key& key, Beat beat, 
     EndAll(key, Why::kGivenBack);
     return LeaseState::kHeld;
   }
-  for (const RegionId id : *held) {
-    StartLease(Find(id.value()), lease_ns);
-  }
-  core_->region_leases.Renew(key, core_->now_ns + lease_ns);
+  Renew(key, lease_ns);
   return LeaseState::kHeld;
 }
 
+void Lending::Renew(const RegionLeases::Key& key, uint64_t lease_ns) {
+  for (const RegionId id : *core_->region_leases.Find(key)) {
+    StartLease(Find(id.value()), lease_ns);
+  }
+  core_->region_leases.Renew(key, core_->now_ns + lease_ns);
+}
+
 uint64_t Lending::EndLapsed() {
-  // Each turn takes one out of those that are held.
+  // Each turn takes one out of those that are held, or renews it.
   RegionLeases& leases = core_->region_leases;
   while (const std::optional<RegionLeases::Key> key = leases.TakeOverdue(core_->now_ns)) {
+    // Its client waits for us: it may not be able to say that it lives.
+    if (const AskedRegion* const asked = AskedUnder(*key)) {
+      Renew(*key, asked->lease_ns);
+      continue;
+    }
     const Lent first = Find(leases.Find(*key)->begin()->value());
     LogWarning("lease " + key->lease_id + " of " + first.region->cut.client.instance_id +
                " was not renewed: its regions have no owner any more");

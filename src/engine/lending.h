@@ -59,7 +59,8 @@ class Lending {
   enum class Beat : uint8_t { kRenew, kRelease };
   enum class LeaseState : uint8_t { kHeld, kLapsed };
   LeaseState Heartbeat(const RegionLeases::Key& lease, Beat beat, uint64_t lease_ns);
-  // Ends what is not renewed in time. Returns when the next lease ends, 0: none is held.
+  // Ends what is not renewed in time, but for leases under which a region is under way: their time
+  // starts anew. Returns when the next lease ends, 0: none is held.
   uint64_t EndLapsed();
 
   // Nobody was served for so long: that time counts against no lease.
@@ -82,6 +83,8 @@ class Lending {
   void TakeOver(const Lent& lent, std::vector<Lent>* over);
   void EndAll(const RegionLeases::Key& key, Why why);
   void GiveBack(const Lent& lent);
+  // REQUIRES: held.
+  void Renew(const RegionLeases::Key& key, uint64_t lease_ns);
   // For people; the time itself is in region_leases.
   void StartLease(const Lent& lent, uint64_t lease_ns);
 
@@ -91,6 +94,8 @@ class Lending {
   // Whether it is worth a try, or another one, in that pool, which it makes room in.
   bool PrepareTry(AskedRegion* asked, Stock* stock);
   Result<Lent> Lend(AskedRegion* asked);
+  // A region that is under way for that lease; nullptr: none.
+  const AskedRegion* AskedUnder(const RegionLeases::Key& key) const;
   // Why there is none.
   Status Refusal(const AskedRegion& asked) const;
 

@@ -43,7 +43,7 @@ class RegionLeases {
   void Renew(const Key& key, uint64_t ends_ns);
   // The region is not the lease's any more; the lease goes with its last one.
   void Remove(const Key& key, RegionId region);
-  // A lease whose time is over by then, which will not be told again; nullopt: none.
+  // A lease whose time is over by then, told once unless it is renewed; nullopt: none.
   std::optional<Key> TakeOverdue(uint64_t now_ns);
   // Moves all ends.
   void Delay(uint64_t by_ns);

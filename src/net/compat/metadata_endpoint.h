@@ -1,6 +1,7 @@
 // Upstream's metadata protocol on a ZeroMQ ROUTER (docs/formats/upstream_metadata.md): REQ and
-// DEALER clients at once, replies to each in the order of its requests. What does not decode is
-// answered here; the service sees good requests only and knows nothing of sockets.
+// DEALER clients at once, replies to each in the order of its requests, but for HEARTBEAT, which is
+// answered at once. What does not decode is answered here; the service sees good requests only and
+// knows nothing of sockets.
 //
 // Nothing here waits for a peer: replies to one that does not read are dropped beyond a limit, and
 // nobody else notices. Connections are counted, and those beyond a limit ended (zmq_peers.h).
@@ -70,6 +71,8 @@ class MetadataEndpoint {
   static constexpr size_t kReplyBytesForReaders = 32 * kMiB;
   // A peer whose kernel takes nothing for so long while replies wait is disconnected.
   static constexpr int kDeafPeerMs = 60'000;
+  // Of a HEARTBEAT that waits for nothing else of its peer.
+  static constexpr size_t kBeatBytesMax = 4 * kKiB;
   // Requests received, and requests of the line answered, before other descriptors of the loop have
   // their turn; and what these may cost (CostOf).
   static constexpr uint32_t kRequestsPerTurnMax = 64;

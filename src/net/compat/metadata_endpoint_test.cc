@@ -44,6 +44,7 @@ constexpr uint8_t kRequestAlloc = 0x01;
 constexpr uint8_t kNone = 0x07;
 constexpr uint8_t kExists = 0x12;
 constexpr uint8_t kListAllocations = 0x04;
+constexpr uint8_t kHeartbeat = 0xF1;
 constexpr uint8_t kBatchExists = 0x22;
 
 // A key exists if it begins with "yes"; a list of allocations is of about a MiB. A region of `size`
@@ -62,6 +63,7 @@ class TestService : public MetadataService {
       on_answer = on_answer_;
     }
     if (on_answer) on_answer(request);
+    if (type == MetadataType::kHeartbeat) return wire::compat::HeartbeatReply{};
     const MutexLock lock(mutex_);
     ++requests_;
     if (type == MetadataType::kListAllocations) {
@@ -178,6 +180,17 @@ Bytes AllocPayload(uint64_t bytes) {
   out.Text("a");
   out.Text("size");
   out.Number(bytes);
+  return payload;
+}
+
+Bytes BeatPayload(bool release) {
+  Bytes payload;
+  wire::compat::MsgpackWriter out(&payload);
+  out.Map(2);
+  out.Text("lease_id");
+  out.Text("l");
+  out.Text("lease_release");
+  out.Bool(release);
   return payload;
 }
 
@@ -435,6 +448,25 @@ TEST_F(MetadataEndpointTest, OthersAreAnsweredWhileARequestTakesItsSteps) {
   }
   EXPECT_EQ(SequenceOf(dealer->Receive().back()), 2u);
   EXPECT_TRUE(service_.undelivered().empty());
+}
+
+// A client that says that it lives waits for nothing else that it has asked; one that gives its
+// lease back does.
+TEST_F(MetadataEndpointTest, AHeartbeatWaitsForNothingOfItsPeer) {
+  const auto dealer = Connect(ZMQ_DEALER);
+  const auto other = Connect(ZMQ_REQ);
+  dealer->Send({{}, Message(kRequestAlloc, 1, AllocPayload(1))});
+  dealer->Send({{}, Message(kExists, 2, KeyPayload("yes"))});
+  for (uint32_t i = 3; i < 3 + 2 * MetadataEndpoint::kRequestsPerTurnMax; ++i) {
+    dealer->Send({{}, Message(kHeartbeat, i, BeatPayload(false))});
+    EXPECT_EQ(SequenceOf(dealer->Receive().back()), i);
+  }
+  EXPECT_EQ(service_.under_way(), 1u);
+  dealer->Send({{}, Message(kHeartbeat, 1000, BeatPayload(true))});
+  EXPECT_TRUE(PayloadOf(other->Ask(Message(kExists, 1, KeyPayload("yes")))).Bool("exists"));
+  for (const uint32_t sequence : {1, 2, 1000}) {
+    EXPECT_EQ(SequenceOf(dealer->Receive().back()), sequence);
+  }
 }
 
 TEST_F(MetadataEndpointTest, WhatAPeerThatIsGoneWouldGetIsToldToTheService) {
