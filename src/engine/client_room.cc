@@ -17,11 +17,40 @@ bool ClientRoom::FreeIdle(Stock* stock) {
 bool ClientRoom::Empty(Stock* stock, uint64_t bytes) {
   if (!evictor_->on()) return false;
   touches_->Drain();
-  const std::vector<Part> parts = Parts(stock);
-  const std::optional<Window> window = Choose(parts, bytes);
-  if (!window.has_value()) return false;
-  for (size_t i = window->from; i < window->to; ++i) RetireAll(stock, parts[i]);
-  return FreeIdle(stock);
+  const std::vector<Part> emptied = Plan(stock->pool(), Parts(stock), bytes);
+  for (const Part& part : emptied) RetireAll(stock, part);
+  return !emptied.empty() && FreeIdle(stock);
+}
+
+std::vector<ClientRoom::Part> ClientRoom::Plan(const pool::Pool& pool, std::vector<Part> parts,
+                                               uint64_t bytes) {
+  std::vector<Part> emptied;
+  uint64_t free_bytes = 0, piece_bytes = 0, pages = 0, keys = 0;
+  for (const Part& part : parts) {
+    if (part.pages > 0) continue;
+    free_bytes += part.length_bytes;
+    piece_bytes = std::max(piece_bytes, part.length_bytes);
+  }
+  for (int i = 0; i < kWindowsMax; ++i) {
+    const pool::Pool::ClientNeed need = pool.NeedOfClientCut(bytes, pages);
+    const bool has_piece = piece_bytes >= need.piece_bytes;
+    if (has_piece && free_bytes >= need.free_bytes) return emptied;
+    // The catalogue takes what it needs from anywhere.
+    const std::optional<Window> window =
+        Choose(parts, has_piece ? layout::kUnitBytes : need.piece_bytes);
+    if (!window.has_value() || (keys += window->keys) > kKeysMax) return {};
+    for (size_t at = window->from; at < window->to; ++at) {
+      Part& part = parts[at];
+      if (part.pages == 0) continue;
+      emptied.push_back(part);
+      free_bytes += part.length_bytes;
+      pages += part.pages;
+      part.pages = 0;
+      part.keys = 0;
+    }
+    piece_bytes = std::max(piece_bytes, need.piece_bytes);
+  }
+  return {};
 }
 
 std::vector<ClientRoom::Part> ClientRoom::Parts(Stock* stock) const {

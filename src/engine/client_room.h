@@ -24,15 +24,18 @@ class ClientRoom {
   static constexpr uint64_t kLooksMax = 1024 * 1024;
   static constexpr uint64_t kKeysMax = 64 * 1024;
   static constexpr size_t kKeysPerBatch = 1024;
+  // Pieces that are emptied: one for the region, the rest for the catalogue.
+  static constexpr int kWindowsMax = 16;
 
   ClientRoom(Core* core, Retirement* retirement, Evictor* evictor, Touches* touches)
       : core_(core), retirement_(retirement), evictor_(evictor), touches_(touches) {}
 
   // Frees regions without a key. False: there was none.
   bool FreeIdle(Stock* stock);
-  // Retires the keys of regions that, with what is free between them, make so many bytes in one
-  // piece, and frees those regions. False: nothing was freed, since there are none such whose keys
-  // may go and are kKeysMax at most, or eviction is off.
+  // Retires the keys of regions that, with what is free between them, make room for a region of so
+  // many bytes and for what the catalogue keeps beside it, and frees those regions. False: nothing
+  // was freed, since there are none such whose keys may go and are kKeysMax at most, or eviction is
+  // off.
   bool Empty(Stock* stock, uint64_t bytes);
 
  private:
@@ -54,6 +57,8 @@ class ClientRoom {
   bool Look(const Stock& stock, const LeasedPages& leased, Part* part) const;
   // The one whose latest use is the longest ago.
   static std::optional<Window> Choose(const std::vector<Part>& parts, uint64_t bytes);
+  // What has to be emptied, all of it before anything is. None: it does not suffice.
+  static std::vector<Part> Plan(const pool::Pool& pool, std::vector<Part> parts, uint64_t bytes);
   void RetireAll(Stock* stock, const Part& part);
 
   Core* core_;

@@ -161,6 +161,19 @@ TEST_F(ClientRoomTest, WhatIsInUseStaysAndNothingGoesInVain) {
   EXPECT_TRUE(theirs_.TryAlloc(2 * kMiB).handle.has_value());
 }
 
+// The catalogue keeps room beside a region: more than one has is refused before a key goes.
+TEST_F(ClientRoomTest, WhatIsRefusedHasTakenNoKey) {
+  Fill();
+  const std::set<std::string> before = Keys();
+  uint64_t bytes = 64 * kMiB;
+  while (!theirs_.TryAlloc(bytes).handle.has_value()) {
+    ASSERT_EQ(Keys(), before) << bytes << " bytes were refused";
+    bytes -= layout::kUnitBytes;
+    ASSERT_GT(bytes, 32 * kMiB);
+  }
+  EXPECT_LT(Keys().size(), before.size());
+}
+
 TEST_F(ClientRoomTest, AGrantedPageKeepsItsRegion) {
   TestClient second(&host_);
   const wire::PageRef page = second.Grant(kPageBytes)[0];

@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/bytes.h"
 #include "base/check.h"
 #include "base/log.h"
 
@@ -117,9 +116,8 @@ bool Lending::PrepareTry(AskedRegion* asked, Stock* stock) {
     return true;
   }
   if (!makes_room || before > kRoomRoundsMax) return false;
-  // Once more: the catalogue may have to keep of what was made free.
-  const uint64_t wanted = before == 1 ? asked->bytes : layout::kUnitBytes;
-  return room_->Empty(stock, AlignUp(wanted, layout::kUnitBytes));
+  // Once more where a reader came to hold a key meanwhile.
+  return room_->Empty(stock, asked->bytes);
 }
 
 Result<Lending::Lent> Lending::Lend(AskedRegion* asked) {

@@ -41,20 +41,28 @@ Status CheckText(std::string_view name, const std::string& text) {
 
 }  // namespace
 
+Pool::ClientNeed Pool::NeedOfClientCut(uint64_t bytes, uint64_t fewer_pages) const {
+  PoolRoom room = impl_->Room();
+  const uint64_t units = bytes > layout::kPoolBytesMax ? room.units : AlignUp(bytes, kUnit) / kUnit;
+  room.extents += units * kUnit / kExtentBytesPlanned;
+  const uint64_t kept = KeptUnits(room, room.pages() - fewer_pages);
+  return {units * kUnit, (units + kept) * kUnit};
+}
+
 Result<Pool::ClientCutting> Pool::BeginClientCut(uint64_t bytes, const ClientCut& client) {
   if (bytes == 0) return InvalidArgument("a region of 0 bytes");
   MARU_RETURN_IF_ERROR(CheckText("an instance id", client.instance_id));
   MARU_RETURN_IF_ERROR(CheckText("a lease id", client.lease_id));
-  PoolRoom room = impl_->Room();
-  const uint64_t units = bytes > layout::kPoolBytesMax ? room.units : AlignUp(bytes, kUnit) / kUnit;
-  room.extents += units * kUnit / kExtentBytesPlanned;
-  const uint64_t kept = KeptUnits(room, room.pages());
-  if (units > room.largest_run || units + kept > room.free_units) {
+  const ClientNeed need = NeedOfClientCut(bytes);
+  const UnitMap& map = impl_->carver->units();
+  if (need.piece_bytes > map.largest_run() * kUnit || need.free_bytes > map.free_units() * kUnit) {
     return ResourceExhausted(Concat("pool ", impl_->name, " has no room for a region of ", bytes,
-                                    " bytes: ", room.free_units * kUnit, " bytes are free, ",
-                                    room.largest_run * kUnit, " in one piece, of which ",
-                                    kept * kUnit, " are kept for the catalogue"));
+                                    " bytes: ", map.free_units() * kUnit, " bytes are free, ",
+                                    map.largest_run() * kUnit, " in one piece, of which ",
+                                    need.free_bytes - need.piece_bytes,
+                                    " are kept for the catalogue"));
   }
+  const uint64_t units = need.piece_bytes / kUnit;
   MARU_ASSIGN_OR_RETURN(const Carver::Hold hold, impl_->carver->HoldBareUnits(units));
   impl_->client_units_begun += units;
   return ClientCutting{.first_unit = hold.units.first, .units = units};

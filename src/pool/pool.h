@@ -122,6 +122,12 @@ class Pool final : public catalogue::SpaceSource {
     bool reserved() const { return units_ready == units; }
   };
   Result<ClientCutting> BeginClientCut(uint64_t bytes, const ClientCut& client);
+  // What has to be free for it, if there were so many pages less: so much in one piece, and so much
+  // in all, with what is kept for the catalogue.
+  struct ClientNeed {
+    uint64_t piece_bytes = 0, free_bytes = 0;
+  };
+  ClientNeed NeedOfClientCut(uint64_t bytes, uint64_t fewer_pages = 0) const;
   // Brings in so many units at most. On an error it cannot be gone on with: what it brought in goes
   // back with UndoClientCut.
   Status ContinueClientCut(ClientCutting* cutting, uint64_t units_max);
