@@ -115,7 +115,8 @@ Json JsonOf(const layout::RegionValues& record) {
                {"lease_deadline_unix_ns", record.lease_deadline_unix_ns},
                {"road", record.road},
                {"request_id", record.request_id},
-               {"endpoint", record.endpoint}};
+               {"endpoint", record.endpoint},
+               {"hold_until_unix_ns", record.hold_until_unix_ns}};
   SetText(&json, "instance_id", LabelText(record.instance_id));
   SetText(&json, "lease_id", LabelText(record.lease_id));
   SetReserved(&json, "reserved", record.reserved);
@@ -221,6 +222,7 @@ Json JsonOf(const pool::Region& region) {
     json["lease_deadline_unix_ns"] = region.lease_deadline_unix_ns;
     json["request_id"] = region.request_id;
     json["endpoint"] = region.endpoint;
+    json["hold_until_unix_ns"] = region.hold_until_unix_ns;
     SetText(&json, "instance_id", region.instance_id);
     SetText(&json, "lease_id", region.lease_id);
   }

@@ -55,8 +55,8 @@ bool AuditRun::StepClientRegions() {
 
 void AuditRun::CheckClientRegion(const ClientRegions::Region& region) {
   const std::string name = PoolName() + " region " + std::to_string(region.cut.id.value()) + ": ";
-  if (!region.owned() && region.extents.empty() && region.condemned == 0) {
-    Offend(name + "it has no owner and no extents, but is still there");
+  if (region.idle() && region.cut.hold_until_unix_ns <= core_->NowUnix()) {
+    Offend(name + "it has no owner and no extents, is on hold for nobody, but is still there");
   }
   // Relaxed: this process wrote it.
   const layout::RegionRecord* const record = stock().pool().view().Region(region.cut.slot);

@@ -91,7 +91,9 @@ void AuditRun::CheckPlace(RecordNumber record, layout::StateWord word) {
     case PageState::kRetiring: return Offend(Name(record) + "RETIRING between two steps");
     case PageState::kAbsent: return;  // told before
     case PageState::kFree: right = list == stock().Class(stock().ClassOf(record)).free; break;
-    case PageState::kCondemned: right = list == stock().condemned(); break;
+    case PageState::kCondemned:
+      right = list == stock().condemned() || list == stock().on_hold();
+      break;
     case PageState::kGranted: {
       const Client* const client = core_->clients.BySlot(stock().index(), word.client());
       if (client == nullptr) {

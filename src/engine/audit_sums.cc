@@ -61,7 +61,8 @@ bool AuditRun::StepListSums() {
   const ListCensus& lists = *run().lists;
   CheckList(PoolName() + ", quarantined", lists.Count(stock().quarantined()),
             stock().counts().quarantined);
-  CheckList(PoolName() + ", condemned", lists.Count(stock().condemned()),
+  CheckList(PoolName() + ", condemned",
+            lists.Count(stock().condemned()) + lists.Count(stock().on_hold()),
             stock().counts().condemned);
   CheckList(PoolName() + ", condemned extents", lists.Count(stock().condemned_extents()),
             stock().extents_condemned());

@@ -103,8 +103,29 @@ void ClientRegions::EndOwner(Region* region) {
   DropIfIdle(region);
 }
 
+void ClientRegions::Told(Region* region, uint64_t until_unix_ns) {
+  if (region->cut.hold_until_unix_ns >= until_unix_ns) return;
+  region->cut.hold_until_unix_ns = until_unix_ns;
+  pool_->SetHoldUntil(region->cut.slot, until_unix_ns);
+}
+
 void ClientRegions::DropIfIdle(Region* region) {
-  if (region->owned() || !region->extents.empty() || region->condemned != 0) return;
+  if (!region->idle()) return;
+  const uint64_t until_unix_ns = region->cut.hold_until_unix_ns;
+  if (until_unix_ns == 0) return Drop(region);
+  held_.emplace(until_unix_ns, region->cut.slot);
+}
+
+uint64_t ClientRegions::EndHolds(uint64_t now_unix_ns) {
+  while (!held_.empty() && held_.begin()->first <= now_unix_ns) {
+    Region* const region = BySlot(held_.begin()->second);
+    held_.erase(held_.begin());
+    Drop(region);
+  }
+  return held_.empty() ? 0 : held_.begin()->first;
+}
+
+void ClientRegions::Drop(Region* region) {
   if (RegionUsage::Instance* const usage = region->usage) {
     const uint64_t bytes = region->cut.length_bytes;
     const auto all = usages_->find(region->cut.client.endpoint);

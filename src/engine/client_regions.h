@@ -1,6 +1,6 @@
 // The client-cut regions of one pool and the extents in them, as the engine keeps them: which
 // records are LIVE where, and how many bytes. A region that nobody owns goes when its last extent
-// has gone.
+// has gone, and not before readers without leases are done with what they were told of in it.
 //
 // Heap: one map node (64 bytes) for each LIVE extent. Single-threaded.
 #pragma once
@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -42,6 +44,7 @@ class ClientRegions {
     RegionUsage::Instance* usage = nullptr;  // of its instance; nullptr: it does not count
 
     bool owned() const { return cut.owner != ClientId(0); }
+    bool idle() const { return !owned() && extents.empty() && condemned == 0; }
     // What the resource manager lent is no endpoint's.
     bool Serves(uint64_t endpoint) const {
       return cut.client.road != layout::RegionRoad::kMetadata || cut.client.endpoint == endpoint;
@@ -73,18 +76,26 @@ class ClientRegions {
   // `region`: of the record, before it was freed.
   void LeftCondemned(Region* region);
 
-  // From now on nobody's; it goes at once if it has no extents. The region may be gone then.
-  // REQUIRES: owned.
+  // Bytes in it were told to a reader without leases: the region is not lent anew before.
+  void Told(Region* region, uint64_t until_unix_ns);
+
+  // From now on nobody's; it goes at once if it has no extents and nothing of it was told. The
+  // region may be gone then. REQUIRES: owned.
   void EndOwner(Region* region);
   void DropIfIdle(Region* region);
+  // Lets those go that wait for nothing else than the end of their hold, where that is over.
+  // Returns when the next one's is, 0: none waits.
+  uint64_t EndHolds(uint64_t now_unix_ns);
 
  private:
   const layout::PageRecord& Record(RecordNumber record) const;
+  void Drop(Region* region);
 
   pool::Pool* pool_;
   RegionUsages* usages_;
   std::map<RegionSlot, std::unique_ptr<Region>> regions_;
   std::unordered_map<RegionId, Region*> by_id_;
+  std::set<std::pair<uint64_t, RegionSlot>> held_;  // idle ones, by the end of their hold
   uint64_t extents_ = 0, live_bytes_ = 0;
 };
 

@@ -67,9 +67,11 @@ struct Core {
 
   // The bytes of that key were told to a reader that holds no lease, for longer than now.
   bool OnHold(const Stock& stock, RecordNumber record) const {
+    return HoldEnd(stock, record) > NowUnix();
+  }
+  static uint64_t HoldEnd(const Stock& stock, RecordNumber record) {
     // Relaxed: this process wrote it.
-    return stock.pool().view().Record(record)->hold_until_unix_ns.load(std::memory_order_relaxed) >
-           NowUnix();
+    return stock.pool().view().Record(record)->hold_until_unix_ns.load(std::memory_order_relaxed);
   }
   // A process holds one of the client's locks. In a pool that it does not know, the lock of its
   // slot is another's.

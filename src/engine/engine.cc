@@ -242,6 +242,9 @@ void Engine::Impl::StoreUseTick() {
 void Engine::Impl::Step(uint64_t now_ns) {
   core.last_ns = core.now_ns;
   core.now_ns = now_ns;
+  for (const std::unique_ptr<Stock>& stock : core.stocks) {
+    stock->client_regions().EndHolds(core.NowUnix());
+  }
   // Half as much again: a loaded machine wakes late.
   const uint64_t pause_ns = now_ns - std::min(core.last_ns, now_ns);
   if (pause_ns < kServedPollNs + kServedPollNs / 2) return;
@@ -262,7 +265,11 @@ uint64_t Engine::Impl::Tick() {
   for (const std::unique_ptr<Stock>& stock : core.stocks) {
     if (const uint64_t ends_ns = stock->EndQuarantines(core.now_ns)) wake(ends_ns);
     retirement.Reap(stock.get());
-    if (stock->condemned_in_all() > 0) wake(core.now_ns + kCondemnedPollNs);
+    if (stock->reapable() > 0) wake(core.now_ns + kCondemnedPollNs);
+    for (const uint64_t unix_ns :
+         {stock->EndHolds(core.NowUnix()), stock->client_regions().EndHolds(core.NowUnix())}) {
+      if (unix_ns != 0) wake(core.now_ns + (unix_ns - std::min(unix_ns, core.NowUnix())));
+    }
     bool more = true;
     for (int part = 0; more && part < kGrowthPartsPerTick; ++part) {
       more = stock->writer().AdvanceGrowth();

@@ -148,8 +148,12 @@ std::optional<wire::compat::Location> Extents::Lookup(const catalogue::Namespace
   catalogue::PoolView::PageExtent place;
   if (!hit.stock->pool().view().Page(hit.record, &place)) return std::nullopt;
   const uint64_t until = core_->NowUnix() + core_->options.wire_hold_ns;
-  // Relaxed: this process wrote it.
-  if (RecordOf(hit).hold_until_unix_ns.load(std::memory_order_relaxed) < until) {
+  // An extent's room is its owner's, who reuses it as it likes: the region answers for its readers.
+  if (hit.stock->IsExtent(hit.record)) {
+    ClientRegions& regions = hit.stock->client_regions();
+    regions.Told(&regions.Of(hit.record), until);
+  } else if (RecordOf(hit).hold_until_unix_ns.load(std::memory_order_relaxed) < until) {
+    // Relaxed: this process wrote it.
     hit.stock->writer().SetHoldUntil(hit.record, until);
   }
   Use(hit);

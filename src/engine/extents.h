@@ -40,7 +40,7 @@ class Extents {
                    const wire::compat::RegisterEntry& entry);
 
   // Where the bytes are; nullopt: not there. The reader has no lease: a page stays as it is for
-  // options.wire_hold_ns, and so does an extent whose region has no owner.
+  // options.wire_hold_ns, and so does an extent, but for what the owner of its region does.
   std::optional<wire::compat::Location> Lookup(const catalogue::Namespace& name_space,
                                                std::string_view key);
 

@@ -283,6 +283,7 @@ void Inspection::ClientRegion(const Stock& stock, const ClientRegions::Region& r
       .Field("instance_id", cut.client.instance_id)
       .Field("lease_id", cut.client.lease_id)
       .Field("lease_deadline_unix_ns", cut.client.lease_deadline_unix_ns)
+      .Field("hold_until_unix_ns", cut.hold_until_unix_ns)
       .Field("live_bytes", region.live_bytes);
   json->Key("owned").Bool(region.owned());
   json->Key("pages");

@@ -199,6 +199,7 @@ void Lending::End(const Lent& lent) {
   if (Leased(client)) core_->region_leases.Remove(LeaseOf(client), lent.region->cut.id);
   ++core_->counters.client_regions_ended;
   lent.stock->client_regions().EndOwner(lent.region);
+  lent.stock->client_regions().EndHolds(core_->NowUnix());
 }
 
 void Lending::SetLapsed(const RegionLeases::Key& key) {

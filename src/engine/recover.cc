@@ -87,17 +87,17 @@ void Recovery::TakeOverClients(Stock* stock) {
   }
 }
 
+uint64_t Recovery::HoldMax(const Stock& stock) const {
+  return stock.pool().new_boot() ? 0 : core_->NowUnix() + core_->options.wire_hold_ns;
+}
+
 void Recovery::BoundHold(Stock* stock, RecordNumber record) {
   const layout::PageRecord* const page = stock->pool().view().Record(record);
   const uint64_t hold = page->hold_until_unix_ns.load(std::memory_order_relaxed);
   if (hold == 0) return;
   const PageState state = stock->State(record).state();
   if (state != PageState::kLive && state != PageState::kCondemned) return;
-  // Who was told of it has ended with the machine, or was told it for no longer than this: a wall
-  // clock that was ahead says more.
-  const uint64_t until_max =
-      stock->pool().new_boot() ? 0 : core_->NowUnix() + core_->options.wire_hold_ns;
-  if (hold > until_max) stock->writer().SetHoldUntil(record, until_max);
+  if (hold > HoldMax(*stock)) stock->writer().SetHoldUntil(record, HoldMax(*stock));
 }
 
 void Recovery::TakeOverPages(Stock* stock) {
@@ -128,11 +128,14 @@ void Recovery::TakeOverPages(Stock* stock) {
 }
 
 void Recovery::TakeOverExtents(Stock* stock) {
-  for (const pool::Pool::ClientRegion& region : stock->pool().ClientRegions()) {
+  for (pool::Pool::ClientRegion& region : stock->pool().ClientRegions()) {
+    if (region.hold_until_unix_ns > HoldMax(*stock)) {
+      region.hold_until_unix_ns = HoldMax(*stock);
+      stock->pool().SetHoldUntil(region.slot, region.hold_until_unix_ns);
+    }
     stock->AdoptClientRegion(region);
   }
   for (const RecordNumber record : stock->pool().Extents()) {
-    BoundHold(stock, record);
     stock->AdoptExtent(record);
     if (stock->State(record).state() != PageState::kLive) continue;
     core_->use_tick = std::max(core_->use_tick, stock->recency().LastUse(record));
@@ -143,6 +146,7 @@ void Recovery::TakeOverExtents(Stock* stock) {
   for (const RegionSlot slot : slots) {
     stock->client_regions().DropIfIdle(stock->client_regions().BySlot(slot));
   }
+  stock->client_regions().EndHolds(core_->NowUnix());
 }
 
 void Recovery::AddSecond(Stock* stock, RecordNumber record, std::vector<Target>* second) const {

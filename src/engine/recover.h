@@ -20,7 +20,9 @@ class Recovery {
   // Honours the clients of the pool's table whose lock is held, as detached; drops the others.
   void TakeOverClients(Stock* stock);
   void TakeOverPages(Stock* stock);
-  // No hold reaches further than one that begins now.
+  // No hold reaches further than one that begins now: who was told of it has ended with the
+  // machine, or was told it for no longer. A wall clock that was ahead says more.
+  uint64_t HoldMax(const Stock& stock) const;
   void BoundHold(Stock* stock, RecordNumber record);
   void TakeOverExtents(Stock* stock);
   // Keys that are LIVE in an earlier pool as well.

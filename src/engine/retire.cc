@@ -83,34 +83,37 @@ void Retirement::FreeUnheld(Stock* stock, std::span<Target*> targets) {
   scan.Run(stock->pool().leases());
   ++core_->counters.lease_scans;
   for (size_t i = 0; i < targets.size(); ++i) {
+    const RecordNumber record = targets[i]->record;
+    // Of an extent it is the region that is held.
+    if (!stock->IsExtent(record) && core_->OnHold(*stock, record)) {
+      stock->HoldCondemned(record, Core::HoldEnd(*stock, record));
+      targets[i]->fate = Target::Fate::kOnHold;
+      continue;
+    }
     bool leased = scan.Leased(i);
     if constexpr (kDefect == Defect::kFreesLeasedPages) leased = false;
-    if (leased || Awaited(*stock, targets[i]->record)) continue;
-    stock->Free(targets[i]->record);
+    if (leased) continue;
+    stock->Free(record);
     targets[i]->fate = Target::Fate::kFreed;
   }
-}
-
-bool Retirement::Awaited(const Stock& stock, RecordNumber record) const {
-  if (!core_->OnHold(stock, record)) return false;
-  // The room of an extent is its owner's, who reuses it as it likes; without one it is the server's
-  // to lend anew.
-  return !stock.IsExtent(record) || !stock.client_regions().Of(record).owned();
+  stock->client_regions().EndHolds(core_->NowUnix());
 }
 
 void Retirement::AddCondemned(Stock* stock, PageLists::Id list,
                               std::vector<Target>* targets) const {
   RecordNumber record = stock->lists().Front(list);
-  for (; record.value() != 0 && targets->size() < kReapMax; record = stock->lists().Next(record)) {
+  for (uint32_t i = 0; record.value() != 0 && i < kReapMax; ++i) {
     targets->push_back({stock, record, Target::Fate::kCondemned});
+    record = stock->lists().Next(record);
   }
 }
 
 uint32_t Retirement::Reap(Stock* stock) {
-  const uint64_t waiting = stock->condemned_in_all();
+  stock->EndHolds(core_->NowUnix());
+  const uint64_t waiting = stock->reapable();
   if (waiting == 0) return 0;
   std::vector<Target> targets;
-  targets.reserve(std::min<uint64_t>(waiting, kReapMax));
+  targets.reserve(std::min<uint64_t>(waiting, 2 * kReapMax));
   AddCondemned(stock, stock->condemned(), &targets);
   AddCondemned(stock, stock->condemned_extents(), &targets);
   std::vector<Target*> pointers;
@@ -120,7 +123,7 @@ uint32_t Retirement::Reap(Stock* stock) {
   for (const Target& target : targets) {
     if (target.fate == Target::Fate::kFreed) {
       ++freed;
-    } else {
+    } else if (target.fate == Target::Fate::kCondemned) {
       stock->KeepCondemned(target.record);
     }
   }

@@ -24,7 +24,7 @@ enum class Cause : uint8_t {
 };
 
 struct Target {
-  enum class Fate : uint8_t { kSpared, kCondemned, kFreed };
+  enum class Fate : uint8_t { kSpared, kCondemned, kOnHold, kFreed };
   Stock* stock = nullptr;
   RecordNumber record{0};
   Fate fate = Fate::kSpared;
@@ -33,14 +33,15 @@ struct Target {
 
 class Retirement {
  public:
-  // Condemned pages looked at in one pass.
-  static constexpr uint32_t kReapMax = 64 * 1024;
+  // Condemned pages looked at in one pass, and as many extents.
+  static constexpr uint32_t kReapMax = 32 * 1024;
 
   explicit Retirement(Core* core) : core_(core) {}
 
   // REQUIRES: each target is LIVE, none is named twice.
   void Retire(std::span<Target> targets, Cause cause);
-  // Frees condemned pages that nobody holds any more. Returns how many.
+  // Frees condemned pages that nobody holds any more. Those that were told to readers without
+  // leases are not looked at before that ends. Returns how many.
   uint32_t Reap(Stock* stock);
 
   // An outcome for each key, in order.
@@ -53,8 +54,6 @@ class Retirement {
   void RetireIn(Stock* stock, std::span<Target*> targets, Cause cause);
   void AddCondemned(Stock* stock, PageLists::Id list, std::vector<Target>* targets) const;
   void FreeUnheld(Stock* stock, std::span<Target*> targets);
-  // The bytes of a condemned record were told, and who told them answers for them.
-  bool Awaited(const Stock& stock, RecordNumber record) const;
 
   Core* core_;
 };

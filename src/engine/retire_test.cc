@@ -131,6 +131,29 @@ TEST(DeleteTest, APageThatAReaderWithoutLeasesWasToldWaitsForItsHold) {
   EXPECT_EQ(host.State(page).state(), PageState::kFree);
 }
 
+// Nothing can come of it before: the next look is at the end of the hold.
+TEST(DeleteTest, WhatIsOnHoldIsNotLookedAtBefore) {
+  TestEngine host;
+  TestClient client(&host);
+  constexpr uint64_t kHoldNs = 5'000'000'000;
+  for (const uint64_t i : {3, 1, 2}) {
+    const wire::PageRef page = client.Put(std::to_string(i));
+    host.pool().writer().SetHoldUntil(page.record, TestEngine::kUnixNs + i * kHoldNs);
+    client.Delete(std::to_string(i));
+  }
+  client.Die();
+  host.EndCuts();
+  const uint64_t began_ns = host.now_ns();
+  for (uint64_t i = 1; i <= 3; ++i) {
+    EXPECT_EQ(host.Tick(), began_ns + i * kHoldNs);
+    EXPECT_EQ(host->Count(PoolIndex(0)).condemned, 4 - i);
+    host.Advance(kHoldNs);
+  }
+  EXPECT_EQ(host.Tick(), 0u);
+  EXPECT_EQ(host->Count(PoolIndex(0)).condemned, 0u);
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
 TEST(DeleteTest, OnlyAPinForbidsIt) {
   TestEngine host;
   TestClient client(&host), other(&host);

@@ -20,6 +20,7 @@ Stock::Stock(pool::Pool* pool, PoolIndex index, const Shared& shared, uint64_t q
       condemned_(lists_.New(ListKind::kCondemned)),
       quarantined_(lists_.New(ListKind::kQuarantined)),
       condemned_extents_(lists_.New(ListKind::kCondemned)),
+      on_hold_(lists_.New(ListKind::kCondemned)),
       client_regions_(pool, shared.regions) {}
 
 // --- What is there.
@@ -485,6 +486,23 @@ void Stock::Free(RecordNumber record) {
 void Stock::KeepCondemned(RecordNumber record) {
   lists_.Remove(record);
   lists_.PushBack(IsExtent(record) ? condemned_extents_ : condemned_, record);
+}
+
+void Stock::HoldCondemned(RecordNumber record, uint64_t until_unix_ns) {
+  lists_.Remove(record);
+  lists_.PushBack(on_hold_, record);
+  holds_.emplace(until_unix_ns, record);
+}
+
+uint64_t Stock::EndHolds(uint64_t now_unix_ns) {
+  for (uint64_t i = 0; i < kHoldsEndedMax; ++i) {
+    if (holds_.empty() || holds_.top().first > now_unix_ns) break;
+    const RecordNumber record = holds_.top().second;
+    holds_.pop();
+    lists_.Remove(record);
+    lists_.PushBack(condemned_, record);
+  }
+  return holds_.empty() ? 0 : holds_.top().first;
 }
 
 void Stock::Adopt(RecordNumber record, uint64_t now_ns) {

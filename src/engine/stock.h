@@ -7,8 +7,11 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
+#include <queue>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -41,6 +44,7 @@ class Stock {
   static constexpr uint32_t kPageSizesMax = 1024;
   // Pages whose quarantine ends in one step; the rest's in the next ones.
   static constexpr uint64_t kQuarantinesEndedMax = 16 * 1024;
+  static constexpr uint64_t kHoldsEndedMax = 16 * 1024;
 
   struct SizeClass {
     uint64_t page_bytes = 0;
@@ -71,8 +75,8 @@ class Stock {
   const ClientRegions& client_regions() const { return client_regions_; }
   ClientRegions& client_regions() { return client_regions_; }
   PageLists::Id condemned_extents() const { return condemned_extents_; }
-  // All that can be reaped.
-  uint64_t condemned_in_all() const { return counts_.condemned + extents_condemned_; }
+  // All that wait for their last lease alone.
+  uint64_t reapable() const { return counts_.condemned - holds_.size() + extents_condemned_; }
   // Of LIVE keys, pages and extents: the bytes that were stored.
   uint64_t stored_bytes() const { return stored_bytes_ + client_regions_.live_bytes(); }
   // REQUIRES: a page was cut for the record, or it is an extent.
@@ -84,6 +88,7 @@ class Stock {
   const Engine::PoolCounts& counts() const { return counts_; }
   const PageLists& lists() const { return lists_; }
   PageLists::Id condemned() const { return condemned_; }
+  PageLists::Id on_hold() const { return on_hold_; }  // condemned pages as well
   PageLists::Id quarantined() const { return quarantined_; }
   const Recency& recency() const { return recency_; }
   // nullptr when the client that registered the key is dead.
@@ -164,6 +169,12 @@ class Stock {
   void Free(RecordNumber record);
   // Condemned pages that still wait lie behind those that were not looked at.
   void KeepCondemned(RecordNumber record);
+  // A condemned page that is not to be looked at before: its bytes were told to a reader without
+  // leases. REQUIRES: it is not on hold.
+  void HoldCondemned(RecordNumber record, uint64_t until_unix_ns);
+  // Those whose hold is over wait for their last lease alone, kHoldsEndedMax of them at most.
+  // Returns when the next one's is (or was), 0: none is on hold.
+  uint64_t EndHolds(uint64_t now_unix_ns);
 
   // --- At the start of a server: takes the pages over as their records say. LIVE pages are to be
   // taken over from the least recently used on. A page granted to nobody is quarantined.
@@ -172,7 +183,7 @@ class Stock {
   void AdoptExtent(RecordNumber record);
   void Adopt(RecordNumber record, uint64_t now_ns);
 
-  uint64_t heap_bytes() const { return lists_.heap_bytes(); }
+  uint64_t heap_bytes() const { return lists_.heap_bytes() + holds_.size() * sizeof(Hold); }
 
   // REQUIRES: the watch ends before it or the stock does.
   void Watch(StockWatch* watch) { watches_.push_back(watch); }
@@ -237,7 +248,10 @@ class Stock {
   static constexpr ClassIndex kExtentClass{0xFFFFFFFF};
   void SetClass(RegionSlot slot, ClassIndex size_class);
 
-  PageLists::Id condemned_, quarantined_, condemned_extents_;
+  PageLists::Id condemned_, quarantined_, condemned_extents_, on_hold_;
+  // Of the pages in on_hold_: until when, the earliest on top.
+  using Hold = std::pair<uint64_t, RecordNumber>;
+  std::priority_queue<Hold, std::vector<Hold>, std::greater<>> holds_;
   ClientRegions client_regions_;
   uint64_t extents_condemned_ = 0;
   uint64_t stored_bytes_ = 0;   // in pages

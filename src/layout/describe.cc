@@ -186,6 +186,7 @@ Lines DescribeRegion(const RegionValues& record) {
                                          : "unknown"));
     lines.push_back(Concat("request id: ", record.request_id));
     lines.push_back(Concat("endpoint: ", record.endpoint));
+    lines.push_back(Concat("hold until (unix ns): ", record.hold_until_unix_ns));
   }
   AddReserved(lines, record.reserved);
   return lines;

@@ -98,6 +98,7 @@ TEST(GoldenFormats, RegionRecordOfAClientCutRegion) {
   SetText(record->lease_id, "lease-17");
   record->road = static_cast<uint8_t>(RegionRoad::kMetadata);
   record->endpoint = 0x7a5cf3d6e1b40928;
+  record->hold_until_unix_ns = kUnixNs;
   record->word = RegionWord::Make(RegionKind::kClientCut, 1).bits();
   ExpectGolden(BytesOf(*record), R"(
       0000: 02 00 00 00 01 00 00 00  00 00 c0 02 00 00 00 00
@@ -106,7 +107,7 @@ TEST(GoldenFormats, RegionRecordOfAClientCutRegion) {
       0030: 09 00 00 00 00 00 00 00  00 00 2a 36 fe 9c 97 17
       0040: 70 72 65 66 69 6c 6c 2d  30
       0080: 6c 65 61 73 65 2d 31 37
-      00d0: 28 09 b4 e1 d6 f3 5c 7a
+      00d0: 28 09 b4 e1 d6 f3 5c 7a  00 00 2a 36 fe 9c 97 17
       0100:)",
                "region_table.md", "client-cut");
 }

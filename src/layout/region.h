@@ -69,13 +69,15 @@ struct RegionRecord {
   std::atomic<uint64_t> road;                    // kClientCut: RegionRoad; else 0
   std::atomic<uint64_t> request_id;              // kClientCut over kResourceManager; else 0
   std::atomic<uint64_t> endpoint;                // kClientCut over kMetadata: whose; else 0
-  uint64_t reserved[5];                          // zero
+  // kClientCut: not lent anew before; bytes in it were told to a reader without leases.
+  std::atomic<uint64_t> hold_until_unix_ns;
+  uint64_t reserved[4];  // zero
 };
 static_assert(sizeof(RegionRecord) == 256);
 static_assert(offsetof(RegionRecord, instance_id) == 64);
 static_assert(offsetof(RegionRecord, road) == 192);
 static_assert(offsetof(RegionRecord, endpoint) == 208);
-static_assert(offsetof(RegionRecord, reserved) == 216);
+static_assert(offsetof(RegionRecord, reserved) == 224);
 static_assert(std::is_standard_layout_v<RegionRecord>);
 
 constexpr uint64_t PackRegionPages(uint32_t page_count, uint32_t first_record) {

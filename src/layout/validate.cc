@@ -115,6 +115,7 @@ Status CheckNotClientCut(const RegionValues& record, std::string_view what) {
   MARU_RETURN_IF_ERROR(CheckUnused(what, "road", record.road));
   MARU_RETURN_IF_ERROR(CheckUnused(what, "request_id", record.request_id));
   MARU_RETURN_IF_ERROR(CheckUnused(what, "endpoint", record.endpoint));
+  MARU_RETURN_IF_ERROR(CheckUnused(what, "hold_until_unix_ns", record.hold_until_unix_ns));
   const auto zero = [](uint8_t c) { return c == 0; };
   if (!std::ranges::all_of(record.instance_id, zero) ||
       !std::ranges::all_of(record.lease_id, zero)) {

@@ -147,7 +147,8 @@ TEST(ValidateRegionRecord, FieldsOfOtherKindsAreZero) {
   ExpectRegionRefused(text, [](R& r) { r.road = 1; }, "road is 1");
   ExpectRegionRefused(text, [](R& r) { r.request_id = 1; }, "request_id is 1");
   ExpectRegionRefused(text, [](R& r) { r.endpoint = 1; }, "endpoint is 1");
-  ExpectRegionRefused(text, [](R& r) { r.reserved[4] = 1; }, "reserved");
+  ExpectRegionRefused(text, [](R& r) { r.hold_until_unix_ns = 1; }, "hold_until_unix_ns is 1");
+  ExpectRegionRefused(text, [](R& r) { r.reserved[3] = 1; }, "reserved");
   const R cut = ClientCutRegion();
   ExpectRegionRefused(cut, [](R& r) { r.page_bytes = 512; }, "page_bytes");
   ExpectRegionRefused(cut, [](R& r) { r.owner = 1ull << 32; }, "owner");

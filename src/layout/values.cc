@@ -54,6 +54,7 @@ RegionValues ReadRegion(const RegionRecord& record) {
   values.road = Get(record.road);
   values.request_id = Get(record.request_id);
   values.endpoint = Get(record.endpoint);
+  values.hold_until_unix_ns = Get(record.hold_until_unix_ns);
   CopyWords(values.reserved, record.reserved);
   return values;
 }

@@ -35,8 +35,8 @@ struct RegionValues {
   uint64_t lease_deadline_unix_ns;
   uint8_t instance_id[kLabelBytes];
   uint8_t lease_id[kLabelBytes];
-  uint64_t road, request_id, endpoint;
-  uint64_t reserved[5];
+  uint64_t road, request_id, endpoint, hold_until_unix_ns;
+  uint64_t reserved[4];
 };
 static_assert(sizeof(RegionValues) == sizeof(RegionRecord));
 static_assert(offsetof(RegionValues, instance_id) == offsetof(RegionRecord, instance_id));

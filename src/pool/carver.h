@@ -71,6 +71,7 @@ class Carver {
   void SetLeaseDeadline(RegionSlot slot, uint64_t unix_ns) {
     table_.SetLeaseDeadline(slot, unix_ns);
   }
+  void SetHoldUntil(RegionSlot slot, uint64_t unix_ns) { table_.SetHoldUntil(slot, unix_ns); }
 
   // The units are free again, merged with their neighbours. REQUIRES: the slot is in use.
   void Free(RegionSlot slot);

@@ -28,7 +28,8 @@ Pool::ClientRegion ClientRegionOf(const Region& region) {
                      .lease_deadline_unix_ns = region.lease_deadline_unix_ns,
                      .road = region.road,
                      .request_id = region.request_id,
-                     .endpoint = region.endpoint}};
+                     .endpoint = region.endpoint},
+          .hold_until_unix_ns = region.hold_until_unix_ns};
 }
 
 Status CheckText(std::string_view name, const std::string& text) {
@@ -142,6 +143,10 @@ void Pool::EndOwner(RegionSlot slot) { impl_->carver->EndOwner(slot); }
 
 void Pool::SetLeaseDeadline(RegionSlot slot, uint64_t unix_ns) {
   impl_->carver->SetLeaseDeadline(slot, unix_ns);
+}
+
+void Pool::SetHoldUntil(RegionSlot slot, uint64_t unix_ns) {
+  impl_->carver->SetHoldUntil(slot, unix_ns);
 }
 
 // Loads are relaxed: only servers, one after the other, store these words.

@@ -108,6 +108,7 @@ class Pool final : public catalogue::SpaceSource {
     uint64_t offset_bytes = 0, length_bytes = 0;
     ClientId owner{0};  // 0: nobody's
     ClientCut client;
+    uint64_t hold_until_unix_ns = 0;
   };
   // `bytes` rounded up to units, in one piece and reserved; an owner's id that no region and no
   // client ever had. ResourceExhausted when the pool has no such room beside what the catalogue
@@ -145,10 +146,11 @@ class Pool final : public catalogue::SpaceSource {
     uint64_t offset_bytes = 0, length_bytes = 0;
   };
   std::vector<FreeRun> FreeRuns() const;
-  // REQUIRES for all three: a client-cut region has the slot; for FreeForClient, no record names it
+  // REQUIRES for all four: a client-cut region has the slot; for FreeForClient, no record names it
   // but ABSENT ones.
   void EndOwner(RegionSlot slot);
   void SetLeaseDeadline(RegionSlot slot, uint64_t unix_ns);
+  void SetHoldUntil(RegionSlot slot, uint64_t unix_ns);
   void FreeForClient(RegionSlot slot);
   // Leases over such regions that have lapsed, each a number but 0: the newest
   // layout::kLapsedLeases are there for the next server too, until the machine starts anew. To be

@@ -145,6 +145,7 @@ class Scanner {
     region.road = static_cast<layout::RegionRoad>(values.road);
     region.request_id = values.request_id;
     region.endpoint = values.endpoint;
+    region.hold_until_unix_ns = values.hold_until_unix_ns;
     if (!HasRecords(region)) return;
     if (region.kind == RegionKind::kPages && region.length_bytes > region.filled_bytes()) {
       scan_.unfilled.push_back(slot);

@@ -31,6 +31,7 @@ struct Region {
   layout::RegionRoad road = layout::RegionRoad::kMetadata;
   uint64_t request_id = 0;
   uint64_t endpoint = 0;
+  uint64_t hold_until_unix_ns = 0;
 
   // Of kPages: what its pages take.
   uint64_t filled_bytes() const { return AlignUp(page_count * page_bytes, layout::kUnitBytes); }

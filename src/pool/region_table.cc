@@ -86,6 +86,7 @@ RegionSlot RegionTable::Publish(Region region) {
   record.road.store(static_cast<uint8_t>(region.road), kRelease);
   record.request_id.store(region.request_id, kRelease);
   record.endpoint.store(region.endpoint, kRelease);
+  record.hold_until_unix_ns.store(region.hold_until_unix_ns, kRelease);
   MARU_PUBLICATION_POINT("region:fields");
   uint32_t& cut = cuts_[region.slot.value()];
   record.word.store(layout::RegionWord::Make(region.kind, ++cut).bits(), std::memory_order_release);
@@ -166,6 +167,15 @@ void RegionTable::SetLeaseDeadline(RegionSlot slot, uint64_t unix_ns) {
   found->second.lease_deadline_unix_ns = unix_ns;
   // Relaxed: for people; a server starts the lease's time anew.
   Record(slot).lease_deadline_unix_ns.store(unix_ns, std::memory_order_relaxed);
+}
+
+void RegionTable::SetHoldUntil(RegionSlot slot, uint64_t unix_ns) {
+  const auto found = regions_.find(slot);
+  MARU_CHECK(found != regions_.end() && found->second.kind == layout::RegionKind::kClientCut)
+      << "region slot " << slot;
+  found->second.hold_until_unix_ns = unix_ns;
+  // Relaxed: only servers, one after the other, read it.
+  Record(slot).hold_until_unix_ns.store(unix_ns, std::memory_order_relaxed);
 }
 
 void RegionTable::AddTable(uint64_t unit) {

@@ -44,6 +44,7 @@ class RegionTable {
   // REQUIRES for both: a client-cut region has the slot.
   void EndOwner(RegionSlot slot);
   void SetLeaseDeadline(RegionSlot slot, uint64_t unix_ns);
+  void SetHoldUntil(RegionSlot slot, uint64_t unix_ns);
 
   // Whether the directory has room for a further table.
   bool CanAddTable() const { return tables_ < layout::kRegionTablesMax; }
