@@ -50,7 +50,7 @@ ClientRegions::Region& ClientRegions::Of(RecordNumber record) {
 }
 
 std::vector<RecordNumber> ClientRegions::Overlapping(const Region& region, uint64_t begin,
-                                                     uint64_t end) const {
+                                                     uint64_t end, size_t count_max) const {
   std::vector<RecordNumber> found;
   auto at = region.extents.lower_bound(begin);
   if (at != region.extents.begin()) {
@@ -58,7 +58,9 @@ std::vector<RecordNumber> ClientRegions::Overlapping(const Region& region, uint6
     const uint64_t length = Record(before->second).length_bytes.load(std::memory_order_relaxed);
     if (before->first + length > begin) found.push_back(before->second);
   }
-  for (; at != region.extents.end() && at->first < end; ++at) found.push_back(at->second);
+  for (; at != region.extents.end() && at->first < end && found.size() < count_max; ++at) {
+    found.push_back(at->second);
+  }
   return found;
 }
 

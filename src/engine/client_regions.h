@@ -62,8 +62,10 @@ class ClientRegions {
   uint64_t extents() const { return extents_; }  // LIVE ones
   uint64_t live_bytes() const { return live_bytes_; }
 
-  // The LIVE records whose extents share bytes with [begin, end) of the region.
-  std::vector<RecordNumber> Overlapping(const Region& region, uint64_t begin, uint64_t end) const;
+  // The LIVE records whose extents share bytes with [begin, end) of the region, the first count_max
+  // of them.
+  std::vector<RecordNumber> Overlapping(const Region& region, uint64_t begin, uint64_t end,
+                                        size_t count_max) const;
 
   // --- What happens to an extent. REQUIRES: its record names one of the regions.
   Region& Of(RecordNumber record);

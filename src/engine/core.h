@@ -9,6 +9,7 @@
 #include "base/ids.h"
 #include "catalogue/key.h"
 #include "engine/asked_regions.h"
+#include "engine/asked_registers.h"
 #include "engine/client_regions.h"
 #include "engine/clients.h"
 #include "engine/engine.h"
@@ -57,6 +58,7 @@ struct Core {
   NamespaceUse namespace_use;
   RegionLeases region_leases;
   AskedRegions asked_regions;
+  AskedRegisters asked_registers;
   RmClients rm_clients;
   StatsBooks stats_books;
   uint64_t next_refusal_log_ns = 0;

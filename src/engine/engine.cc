@@ -345,7 +345,7 @@ std::optional<compat::MetadataReply> Engine::GoOnMetadata(uint64_t number, uint6
 
 void Engine::GiveUpMetadata(uint64_t number, uint64_t now_ns) {
   impl_->Step(now_ns);
-  impl_->lending.GiveUp(number);
+  impl_->metadata.GiveUp(number);
 }
 
 void Engine::MetadataUndelivered(const compat::MetadataReply& reply, uint64_t now_ns) {

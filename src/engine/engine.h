@@ -90,8 +90,9 @@ class Engine {
                                              const wire::compat::MetadataRequest& request,
                                              uint64_t now_ns);
   // A request for a region takes several steps when the region is large, since its memory takes
-  // time. 0: the reply is there. Else the number of what is under way: each GoOn does a step more,
-  // until the reply is there, and others are answered in between.
+  // time, and so does a register over many live extents. 0: the reply is there. Else the number of
+  // what is under way: each GoOn does a step more, until the reply is there, and others are
+  // answered in between.
   uint64_t BeginMetadata(const MetadataContext& context, wire::compat::MetadataType type,
                          const wire::compat::MetadataRequest& request, uint64_t now_ns,
                          wire::compat::MetadataReply* reply);

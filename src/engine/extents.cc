@@ -58,8 +58,9 @@ Extents::Outcome Extents::Refuse(const wire::compat::RegisterEntry& entry, std::
   return Outcome::kRefused;
 }
 
-Extents::Outcome Extents::Register(const catalogue::Namespace& name_space,
-                                   const wire::compat::RegisterEntry& entry) {
+std::optional<Extents::Outcome> Extents::Register(const catalogue::Namespace& name_space,
+                                                  const wire::compat::RegisterEntry& entry,
+                                                  size_t* overwrites_left) {
   const Status valid = catalogue::CheckKey(entry.key);
   if (!valid.ok()) return Refuse(entry, valid.message());
   const catalogue::KeyRef key = catalogue::MakeKeyRef(name_space, entry.key);
@@ -70,7 +71,7 @@ Extents::Outcome Extents::Register(const catalogue::Namespace& name_space,
   if (found) Use(there);
   // Whoever names a place of its own has written there by now, also when the key is in already.
   if (lent.region != nullptr) {
-    Overwrite(lent, entry, there);
+    if (!Overwrite(lent, entry, there, overwrites_left)) return std::nullopt;
     if (found) found = core_->Find(key, &there);  // it may have been one of them
   }
   if (found) return Outcome::kPresent;
@@ -121,24 +122,30 @@ Result<RecordNumber> Extents::RegisterWithRoom(const Lending::Lent& lent,
   return record;
 }
 
-void Extents::Overwrite(const Lending::Lent& lent, const wire::compat::RegisterEntry& entry,
-                        const Core::Hit& kept) {
+bool Extents::Overwrite(const Lending::Lent& lent, const wire::compat::RegisterEntry& entry,
+                        const Core::Hit& kept, size_t* overwrites_left) {
   const uint64_t begin = entry.offset_bytes;
+  // With the kept one, and one that tells of more.
+  const std::vector<RecordNumber> overlapping = lent.stock->client_regions().Overlapping(
+      *lent.region, begin, begin + entry.length_bytes, *overwrites_left + 2);
   std::vector<Target> targets;
-  for (const RecordNumber record :
-       lent.stock->client_regions().Overlapping(*lent.region, begin, begin + entry.length_bytes)) {
+  for (const RecordNumber record : overlapping) {
     const layout::PageRecord* const fields = lent.stock->pool().view().Record(record);
     // Relaxed: this process wrote it.
     const uint64_t from = fields->extent_offset_bytes.load(std::memory_order_relaxed);
     if (kept.stock == lent.stock && kept.record == record && from == begin) continue;
     targets.push_back({lent.stock, record, Target::Fate::kSpared});
   }
-  if (targets.empty()) return;
+  const bool all = targets.size() <= *overwrites_left;
+  if (!all) targets.resize(*overwrites_left);
+  *overwrites_left -= targets.size();
+  if (targets.empty()) return all;
   retirement_->Retire(targets, Cause::kOverwrite);
   core_->counters.extents_overwritten += targets.size();
   for (const Target& target : targets) {
     core_->counters.overwritten_while_held += target.held ? 1 : 0;
   }
+  return all;
 }
 
 std::optional<wire::compat::Location> Extents::Lookup(const catalogue::Namespace& name_space,

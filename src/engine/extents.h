@@ -36,8 +36,12 @@ class Extents {
   // lie in it or is empty, or there is no room for the record. Extents that it overlaps lose their
   // keys, also when its own key is there already: their bytes are gone. The key's own extent stays
   // if it begins there, else it is one of them.
-  Outcome Register(const catalogue::Namespace& name_space,
-                   const wire::compat::RegisterEntry& entry);
+  //
+  // *overwrites_left: of those, how many may go in this step; less those that went. nullopt: there
+  // are more, and nothing is registered: it is to be called again in another step.
+  std::optional<Outcome> Register(const catalogue::Namespace& name_space,
+                                  const wire::compat::RegisterEntry& entry,
+                                  size_t* overwrites_left);
 
   // Where the bytes are; nullopt: not there. The reader has no lease: a page stays as it is for
   // options.wire_hold_ns, and so does an extent, but for what the owner of its region does.
@@ -58,9 +62,9 @@ class Extents {
   Lending::Lent PlaceOf(const catalogue::Namespace& name_space,
                         const wire::compat::RegisterEntry& entry, std::string* why) const;
   // Condemns the keys whose bytes the extent has overwritten, but for one that begins where it does
-  // and is `kept`.
-  void Overwrite(const Lending::Lent& lent, const wire::compat::RegisterEntry& entry,
-                 const Core::Hit& kept);
+  // and is `kept`. False: there are more.
+  bool Overwrite(const Lending::Lent& lent, const wire::compat::RegisterEntry& entry,
+                 const Core::Hit& kept, size_t* overwrites_left);
   // Keys go for its text or index entry, where that helps.
   Result<RecordNumber> RegisterWithRoom(const Lending::Lent& lent, const catalogue::KeyRef& key,
                                         const catalogue::Writer::ExtentBirth& birth);

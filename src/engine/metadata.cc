@@ -24,6 +24,11 @@ MetadataReply NotLent(const Status& why) {
   return compat::AllocReply{std::nullopt, "Allocation failed: " + std::string(why.message())};
 }
 
+MetadataReply RegisterReplyOf(MetadataType type, std::vector<bool> is_new) {
+  if (type == MetadataType::kRegister) return compat::RegisterReply{true, is_new.front()};
+  return compat::BatchRegisterReply{true, std::move(is_new)};
+}
+
 }  // namespace
 
 MetadataReply Metadata::Answer(const MetadataContext& context, MetadataType type,
@@ -39,16 +44,12 @@ MetadataReply Metadata::Answer(const MetadataContext& context, MetadataType type
 
 MetadataReply Metadata::InOneStep(const MetadataContext& context, MetadataType type,
                                   const compat::MetadataRequest& request) {
-  const catalogue::Namespace& name_space = context.name_space;
   if (const auto* back = std::get_if<compat::ReturnAllocRequest>(&request))
     return Return(context, *back);
   if (const auto* list = std::get_if<compat::ListAllocationsRequest>(&request))
     return List(context, *list);
-  if (const auto* entries = std::get_if<compat::RegisterRequest>(&request)) {
-    return Register(name_space, type, *entries);
-  }
   if (const auto* keys = std::get_if<compat::KeysRequest>(&request)) {
-    return Keys(name_space, type, *keys);
+    return Keys(context.name_space, type, *keys);
   }
   if (const auto* beat = std::get_if<compat::HeartbeatRequest>(&request))
     return Heartbeat(context, *beat);
@@ -77,6 +78,9 @@ Result<uint64_t> Metadata::AskRegion(const MetadataContext& context,
 uint64_t Metadata::Begin(const MetadataContext& context, MetadataType type,
                          const compat::MetadataRequest& request, MetadataReply* reply) {
   ++core_->counters.requests;
+  if (const auto* entries = std::get_if<compat::RegisterRequest>(&request)) {
+    return BeginRegister(context.name_space, type, *entries, reply);
+  }
   const auto* const alloc = std::get_if<compat::AllocRequest>(&request);
   if (alloc == nullptr) {
     *reply = InOneStep(context, type, request);
@@ -94,11 +98,17 @@ uint64_t Metadata::Begin(const MetadataContext& context, MetadataType type,
 }
 
 std::optional<MetadataReply> Metadata::GoOn(uint64_t number) {
+  const auto registering = core_->asked_registers.find(number);
+  if (registering != core_->asked_registers.end()) return GoOnRegister(registering);
   const std::optional<Result<Lending::Lent>> lent = lending_->GoOn(number);
   if (!lent.has_value()) return std::nullopt;
   if (!lent->ok()) return NotLent(lent->status());
   const pool::Pool::ClientRegion& cut = (*lent)->region->cut;
   return compat::AllocReply{MakeHandle(*core_, cut.id, cut.offset_bytes, cut.length_bytes), ""};
+}
+
+void Metadata::GiveUp(uint64_t number) {
+  if (core_->asked_registers.erase(number) == 0) lending_->GiveUp(number);
 }
 
 void Metadata::Undelivered(const MetadataReply& reply) {
@@ -140,18 +150,48 @@ MetadataReply Metadata::List(const MetadataContext& context,
 
 // --- Keys.
 
-MetadataReply Metadata::Register(const catalogue::Namespace& name_space, MetadataType type,
-                                 const compat::RegisterRequest& request) {
-  if (type == MetadataType::kRegister && request.entries.size() == 1) {
-    const auto outcome = extents_->Register(name_space, request.entries.front());
-    return compat::RegisterReply{true, outcome == Extents::Outcome::kNew};
+uint64_t Metadata::BeginRegister(const catalogue::Namespace& name_space, MetadataType type,
+                                 const compat::RegisterRequest& request, MetadataReply* reply) {
+  const bool fits = type == MetadataType::kBatchRegister ||
+                    (type == MetadataType::kRegister && request.entries.size() == 1);
+  if (!fits) {
+    *reply = Misfit(type);
+    return 0;
   }
-  if (type != MetadataType::kBatchRegister) return Misfit(type);
-  compat::BatchRegisterReply reply;
-  reply.results.reserve(request.entries.size());
-  for (const compat::RegisterEntry& entry : request.entries) {
-    reply.results.push_back(extents_->Register(name_space, entry) == Extents::Outcome::kNew);
+  std::vector<bool> is_new;
+  is_new.reserve(request.entries.size());
+  if (Register(name_space, request, kOverwritesFirst + request.entries.size(), &is_new)) {
+    *reply = RegisterReplyOf(type, std::move(is_new));
+    return 0;
   }
+  AskedRegister asked{name_space, type, {request.entries, {}}, std::move(is_new)};
+  for (compat::RegisterEntry& entry : asked.request.entries) {
+    entry.key = asked.request.numbers.emplace_front(entry.key);
+  }
+  const uint64_t number = core_->asked_regions.next++;
+  core_->asked_registers.emplace(number, std::move(asked));
+  return number;
+}
+
+bool Metadata::Register(const catalogue::Namespace& name_space,
+                        const compat::RegisterRequest& request, size_t overwrites_max,
+                        std::vector<bool>* is_new) {
+  while (is_new->size() < request.entries.size()) {
+    const compat::RegisterEntry& entry = request.entries[is_new->size()];
+    const auto outcome = extents_->Register(name_space, entry, &overwrites_max);
+    if (!outcome.has_value()) return false;
+    is_new->push_back(*outcome == Extents::Outcome::kNew);
+  }
+  return true;
+}
+
+std::optional<MetadataReply> Metadata::GoOnRegister(AskedRegisters::iterator asked) {
+  AskedRegister& under_way = asked->second;
+  if (!Register(under_way.name_space, under_way.request, kOverwritesPerStep, &under_way.is_new)) {
+    return std::nullopt;
+  }
+  MetadataReply reply = RegisterReplyOf(under_way.type, std::move(under_way.is_new));
+  core_->asked_registers.erase(asked);
   return reply;
 }
 

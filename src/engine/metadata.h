@@ -1,6 +1,7 @@
 // The meaning of each request of upstream's metadata protocol (docs/formats/upstream_metadata.md):
-// a request in, its reply out, in one step; only a region that is asked for may take several. No
-// request scans anything that grows with the keys.
+// a request in, its reply out, in one step; only a region that is asked for, and a register that
+// takes many keys their bytes, may take several. No request scans anything that grows with the
+// keys.
 #pragma once
 
 #include <optional>
@@ -20,6 +21,10 @@ class Metadata {
   // In one reply.
   static constexpr size_t kAllocationsMax = 65'536;
   static constexpr size_t kInstancesMax = 4'096;
+  // Extents that lose their keys to registers in one step: so many to the first one, beside one for
+  // each entry, which is all that most need, and so many to each that goes on.
+  static constexpr size_t kOverwritesFirst = 64;
+  static constexpr size_t kOverwritesPerStep = 1024;
 
   Metadata(Core* core, Retirement* retirement, Lending* lending, Extents* extents)
       : core_(core), retirement_(retirement), lending_(lending), extents_(extents) {}
@@ -28,12 +33,13 @@ class Metadata {
   wire::compat::MetadataReply Answer(const MetadataContext& context,
                                      wire::compat::MetadataType type,
                                      const wire::compat::MetadataRequest& request);
-  // The same for a request that may take several steps: a region that is asked for. 0: the reply is
-  // there; else a number, for which GoOn does the next step. REQUIRES for both of those: it was
-  // given by Begin, and no reply yet.
+  // The same for a request that may take several steps: a region that is asked for, a register. 0:
+  // the reply is there; else a number, for which GoOn does the next step. REQUIRES for both of
+  // those, and for GiveUp: it was given by Begin, and no reply yet.
   uint64_t Begin(const MetadataContext& context, wire::compat::MetadataType type,
                  const wire::compat::MetadataRequest& request, wire::compat::MetadataReply* reply);
   std::optional<wire::compat::MetadataReply> GoOn(uint64_t number);
+  void GiveUp(uint64_t number);
   // The reply reached nobody: a region that it names is nobody's.
   void Undelivered(const wire::compat::MetadataReply& reply);
 
@@ -47,9 +53,15 @@ class Metadata {
                                      const wire::compat::ReturnAllocRequest& request);
   wire::compat::MetadataReply List(const MetadataContext& context,
                                    const wire::compat::ListAllocationsRequest& request) const;
-  wire::compat::MetadataReply Register(const catalogue::Namespace& name_space,
-                                       wire::compat::MetadataType type,
-                                       const wire::compat::RegisterRequest& request);
+  // 0, or its number.
+  uint64_t BeginRegister(const catalogue::Namespace& name_space, wire::compat::MetadataType type,
+                         const wire::compat::RegisterRequest& request,
+                         wire::compat::MetadataReply* reply);
+  // Registers entries behind those that *is_new tells of. False: there is more to do.
+  bool Register(const catalogue::Namespace& name_space,
+                const wire::compat::RegisterRequest& request, size_t overwrites_max,
+                std::vector<bool>* is_new);
+  std::optional<wire::compat::MetadataReply> GoOnRegister(AskedRegisters::iterator asked);
   wire::compat::MetadataReply Keys(const catalogue::Namespace& name_space,
                                    wire::compat::MetadataType type,
                                    const wire::compat::KeysRequest& request);

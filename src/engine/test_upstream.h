@@ -46,10 +46,13 @@ class UpstreamClient {
                                    compat::AllocRequest{instance_id_, bytes, lease_id_});
   }
   // In steps. 0: the reply is there.
+  uint64_t Begin(MetadataType type, const compat::MetadataRequest& request,
+                 compat::MetadataReply* reply) {
+    return (*host_)->BeginMetadata(context_, type, request, host_->now_ns(), reply);
+  }
   uint64_t BeginAlloc(uint64_t bytes, compat::MetadataReply* reply) {
-    return (*host_)->BeginMetadata(context_, MetadataType::kRequestAlloc,
-                                   compat::AllocRequest{instance_id_, bytes, lease_id_},
-                                   host_->now_ns(), reply);
+    return Begin(MetadataType::kRequestAlloc, compat::AllocRequest{instance_id_, bytes, lease_id_},
+                 reply);
   }
   // Its region's id.
   uint64_t Alloc(uint64_t bytes = 4 * kMiB) {

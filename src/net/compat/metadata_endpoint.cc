@@ -111,7 +111,7 @@ struct MetadataEndpoint::Long {
   std::unique_ptr<Message> message;  // what the request's texts point into
   compat::MetadataHeader header;
   std::unique_ptr<BatchInParts> parts;
-  uint64_t number = 0;  // the service's; 0: it is a batch
+  uint64_t number = 0;  // the service's, of it or of a part; 0: the next part has not begun
 };
 
 struct MetadataEndpoint::Peer {
@@ -308,6 +308,7 @@ bool MetadataEndpoint::Begin(std::unique_ptr<Message>* message, size_t* keys_lef
       ReplyTo(asked, header, reply);
       return true;
     }
+    *keys_left = 0;  // it was a whole step
   }
   const std::shared_ptr<Peer> peer = PeerOf(std::string(AsText(asked.envelope.front().bytes())));
   if (!peer->waits()) line_.push_back(peer);
@@ -324,10 +325,16 @@ void MetadataEndpoint::AnswerPart(Peer* peer) {
     reply = service_->GoOn(request.number);
   } else {
     const auto type = static_cast<compat::MetadataType>(request.header.type);
-    request.parts->Take(service_->Answer(type, request.parts->Next()));
-    if (request.parts->done()) reply = request.parts->Whole();
+    request.number = service_->Begin(type, request.parts->Next(), &reply.emplace());
+    if (request.number != 0) reply.reset();
   }
   if (!reply.has_value()) return;
+  request.number = 0;
+  if (request.parts != nullptr) {
+    request.parts->Take(*std::move(reply));
+    if (!request.parts->done()) return;
+    reply = request.parts->Whole();
+  }
   ReplyTo(*request.message, request.header, *reply);
   held_bytes_ -= request.message->held_bytes();
   peer->under_way.reset();

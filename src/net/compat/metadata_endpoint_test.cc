@@ -45,6 +45,7 @@ constexpr uint8_t kNone = 0x07;
 constexpr uint8_t kExists = 0x12;
 constexpr uint8_t kListAllocations = 0x04;
 constexpr uint8_t kHeartbeat = 0xF1;
+constexpr uint8_t kBatchRegister = 0x20;
 constexpr uint8_t kBatchExists = 0x22;
 
 // A key exists if it begins with "yes"; a list of allocations is of about a MiB. A region of `size`
@@ -79,6 +80,14 @@ class TestService : public MetadataService {
     return wire::compat::ExistsReply{keys.at(0).starts_with("yes")};
   }
   uint64_t Begin(MetadataType type, const MetadataRequest& request, MetadataReply* reply) override {
+    if (const auto* entries = std::get_if<wire::compat::RegisterRequest>(&request)) {
+      const MutexLock lock(mutex_);
+      std::vector<bool>& results = registers_[++last_alloc_].results;
+      for (const auto& entry : entries->entries) {
+        results.push_back(entry.key.starts_with("yes"));
+      }
+      return last_alloc_;
+    }
     const auto* const alloc = std::get_if<wire::compat::AllocRequest>(&request);
     if (alloc == nullptr) {
       *reply = Answer(type, request);
@@ -90,6 +99,9 @@ class TestService : public MetadataService {
   }
   std::optional<MetadataReply> GoOn(uint64_t number) override {
     const MutexLock lock(mutex_);
+    if (const auto part = registers_.extract(number)) {
+      return part.mapped();
+    }
     const auto at = allocs_.find(number);
     if (at == allocs_.end() || ++steps_ > kStepsMax) {
       return wire::compat::AllocReply{std::nullopt, "nobody else was answered"};
@@ -161,6 +173,7 @@ class TestService : public MetadataService {
   Mutex mutex_;
   std::function<void(const MetadataRequest&)> on_answer_ MARU_GUARDED_BY(mutex_);
   std::map<uint64_t, Asked> allocs_ MARU_GUARDED_BY(mutex_);
+  std::map<uint64_t, wire::compat::BatchRegisterReply> registers_ MARU_GUARDED_BY(mutex_);
   uint64_t last_alloc_ MARU_GUARDED_BY(mutex_) = 0, steps_ MARU_GUARDED_BY(mutex_) = 0;
   std::function<bool()> may_end_ MARU_GUARDED_BY(mutex_);
   std::vector<uint64_t> undelivered_ MARU_GUARDED_BY(mutex_);
@@ -429,6 +442,30 @@ TEST_F(MetadataEndpointTest, ALargeBatchKeepsItsPeersOrderAndNobodyElseWaiting) 
       ASSERT_EQ(results[k].item.number, k % 3 == 0 ? 1u : 0u) << k;
     }
   }
+}
+
+// Each part takes a step more.
+TEST_F(MetadataEndpointTest, PartsOfABatchTakeTheirSteps) {
+  constexpr size_t kEntries = 5 * BatchInParts::kItemsMax / 2;
+  Bytes payload;
+  wire::compat::MsgpackWriter out(&payload);
+  out.Map(1);
+  out.Text("entries");
+  out.Array(kEntries);
+  for (size_t i = 0; i < kEntries; ++i) {
+    out.Map(4);
+    out.Text("key");
+    out.Text((i % 3 == 0 ? "yes" : "no") + std::to_string(i));
+    for (const char* const field : {"region_id", "kv_offset", "kv_length"}) {
+      out.Text(field);
+      out.Number(i);
+    }
+  }
+  const auto req = Connect(ZMQ_REQ);
+  const Tree reply = PayloadOf(req->Ask(Message(kBatchRegister, 1, payload)));
+  const auto& results = reply.At("results").items;
+  ASSERT_EQ(results.size(), kEntries);
+  for (size_t i = 0; i < kEntries; ++i) EXPECT_EQ(results[i].item.number, i % 3 == 0 ? 1u : 0u);
 }
 
 TEST_F(MetadataEndpointTest, OthersAreAnsweredWhileARequestTakesItsSteps) {
