@@ -353,6 +353,11 @@ void Engine::MetadataUndelivered(const compat::MetadataReply& reply, uint64_t no
   impl_->metadata.Undelivered(reply);
 }
 
+void Engine::StartLeasesAnew(const MetadataContext& context, uint64_t now_ns) {
+  impl_->Step(now_ns);
+  impl_->lending.StartAnew(context.endpoint());
+}
+
 uint64_t Engine::BeginRm(ConnectionId connection, const compat::RmRequest& request, uint64_t now_ns,
                          compat::RmReply* reply) {
   impl_->Step(now_ns);

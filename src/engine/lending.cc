@@ -268,6 +268,13 @@ uint64_t Lending::EndLapsed() {
   return core_->region_leases.next_end_ns();
 }
 
+void Lending::StartAnew(uint64_t endpoint) {
+  for (const auto& [key, ends_ns] : core_->region_leases.HeldOf(endpoint)) {
+    const uint64_t left_ns = ends_ns - std::min(ends_ns, core_->now_ns);
+    Renew(key, std::max(core_->options.region_lease_ns, left_ns));
+  }
+}
+
 void Lending::TakeOver() {
   RegionLeases& leases = core_->region_leases;
   for (const std::unique_ptr<Stock>& stock : core_->stocks) {

@@ -66,8 +66,11 @@ class Lending {
   // Nobody was served for so long: that time counts against no lease.
   void NotServed(uint64_t pause_ns) { core_->region_leases.Delay(pause_ns); }
 
-  // At the start of a server: the time of each lease starts anew, with what was left of one that is
-  // longer. A lease that had lapsed stays so, as far as the pools remember.
+  // The endpoint was opened or closed: meanwhile nobody can renew a lease at it. The time of each
+  // starts anew, with options.region_lease_ns or what was left of one that is longer.
+  void StartAnew(uint64_t endpoint);
+  // At the start of a server: so does that of every lease. A lease that had lapsed stays so, as far
+  // as the pools remember.
   void TakeOver();
 
  private:

@@ -241,6 +241,39 @@ TEST_F(LendingTest, ALeaseGoesOnAfterARegionThatWasRefused) {
   EXPECT_TRUE(client.Beat().lease_expired);
 }
 
+// Nobody can renew a lease where nobody listens.
+TEST_F(LendingTest, LeasesOfAnEndpointThatIsAwayStartAnew) {
+  UpstreamClient client(&host_, "a", "lease", "tcp://127.0.0.1:1"), other(&host_, "b", "lease");
+  client.SetLease(kLeaseNs);
+  other.SetLease(kLeaseNs);
+  client.Alloc();
+  other.Alloc();
+  const uint64_t away_ns = host_.options().engine.region_lease_ns;
+  client.MoveEndpoint();
+  host_.Pass(away_ns - 1);
+  EXPECT_EQ(other.Stats().active_clients, 0u);
+  client.MoveEndpoint();  // there again
+  host_.Pass(away_ns - 1);
+  EXPECT_FALSE(client.Beat().lease_expired);
+  host_.Pass(kLeaseNs);
+  EXPECT_TRUE(client.Beat().lease_expired);
+}
+
+// One that never comes back.
+TEST_F(LendingTest, LeasesOfAnEndpointThatStaysAwayLapse) {
+  UpstreamClient client(&host_, "a", "lease"), long_one(&host_, "b", "long");
+  client.SetLease(kLeaseNs);
+  const uint64_t away_ns = host_.options().engine.region_lease_ns;
+  long_one.SetLease(2 * away_ns);
+  client.Alloc();
+  long_one.Alloc();
+  client.MoveEndpoint();
+  host_.Pass(away_ns);
+  EXPECT_EQ(client.Stats().active_clients, 1u);  // with what was left
+  host_.Pass(away_ns);
+  EXPECT_EQ(client.Stats().active_clients, 0u);
+}
+
 // --- The resource manager's.
 
 class RmLendingTest : public LendingTest {

@@ -33,6 +33,14 @@ void RegionLeases::Remove(const Key& key, RegionId region) {
   held_.erase(found);
 }
 
+std::vector<std::pair<RegionLeases::Key, uint64_t>> RegionLeases::HeldOf(uint64_t endpoint) const {
+  std::vector<std::pair<Key, uint64_t>> held;
+  for (const auto& [key, lease] : held_) {
+    if (key.endpoint == endpoint) held.emplace_back(key, lease.ends_ns);
+  }
+  return held;
+}
+
 void RegionLeases::Delay(uint64_t by_ns) {
   ends_.clear();
   for (auto& [key, lease] : held_) {

@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/ids.h"
 #include "layout/frame.h"
@@ -45,6 +46,8 @@ class RegionLeases {
   void Remove(const Key& key, RegionId region);
   // A lease whose time is over by then, told once unless it is renewed; nullopt: none.
   std::optional<Key> TakeOverdue(uint64_t now_ns);
+  // Of the endpoint's clients, until when.
+  std::vector<std::pair<Key, uint64_t>> HeldOf(uint64_t endpoint) const;
   // Moves all ends.
   void Delay(uint64_t by_ns);
   uint64_t next_end_ns() const { return ends_.empty() ? 0 : ends_.begin()->first; }

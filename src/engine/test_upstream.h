@@ -40,6 +40,8 @@ class UpstreamClient {
 
   // Of its endpoint; 0: clients have none.
   void SetLease(uint64_t lease_ns) { context_.lease_ns = lease_ns; }
+  // Its endpoint was closed, or opened again.
+  void MoveEndpoint() { (*host_)->StartLeasesAnew(context_, host_->now_ns()); }
   void TakeRegionsFrom(std::vector<std::string> pools) { context_.pool_paths = std::move(pools); }
   compat::AllocReply TryAlloc(uint64_t bytes) {
     return Ask<compat::AllocReply>(MetadataType::kRequestAlloc,

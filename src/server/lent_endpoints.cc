@@ -64,6 +64,7 @@ RmOpenReply LentEndpoints::Open(const net::compat::RmCaller& caller,
   wire::compat::LocalRoad road = local_road_;
   road.name_space = endpoint.socket->address();
   endpoint.server->SetRoad(std::move(road));
+  endpoint.server->StartLeasesAnew();
   RmOpenReply reply{.address = endpoint.socket->address()};
   LogInfo("metadata endpoint " + reply.address + " opened for " + std::string(caller.client_id));
   endpoints_.emplace(caller.connection, std::move(endpoint));
@@ -75,6 +76,7 @@ void LentEndpoints::Close(const net::compat::RmCaller& caller) {
   if (at == endpoints_.end()) return;
   LogInfo("metadata endpoint " + at->second.socket->address() +
           " closed: " + std::string(caller.client_id) + " is gone");
+  at->second.server->StartLeasesAnew();
   endpoints_.erase(at);
 }
 

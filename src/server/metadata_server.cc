@@ -11,6 +11,11 @@ void MetadataServer::SetRoad(compat::LocalRoad road) {
   context_.local_road = std::move(road);
 }
 
+void MetadataServer::StartLeasesAnew() {
+  engine_->StartLeasesAnew(context_, Now());
+  on_activity_();
+}
+
 compat::MetadataReply MetadataServer::Answer(compat::MetadataType type,
                                              const compat::MetadataRequest& request) {
   compat::MetadataReply reply = engine_->HandleMetadata(context_, type, request, Now());

@@ -27,6 +27,8 @@ class MetadataServer final : public net::compat::MetadataService {
   void set_lease_ns(uint64_t lease_ns) { context_.lease_ns = lease_ns; }
   // Its namespace is that of all keys.
   void SetRoad(wire::compat::LocalRoad road);
+  // Its address was opened, or is about to be closed.
+  void StartLeasesAnew();
 
   wire::compat::MetadataReply Answer(wire::compat::MetadataType type,
                                      const wire::compat::MetadataRequest& request) override;

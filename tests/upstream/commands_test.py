@@ -308,6 +308,23 @@ class Commands(unittest.TestCase):
             self.assertFalse(client.register("late", region, 0, 1)["is_new"])
         self.audit()
 
+    def test_leases_outlast_a_server_that_is_away(self):
+        ttl = ("--client-lease-ttl", 2)
+        server, other = self.start_server(*ttl), self.start_server(*ttl)
+        a, b = self.instance(server, "a").client, self.instance(other, "b").client
+        region = a.alloc("a", REGION, lease_id="l")["handle"]["region_id"]
+        self.assertFalse(a.heartbeat(instance_id="a", lease_id="l")["lease_expired"])
+        server.end(signal.SIGKILL)
+        # As long as a lease that nobody renews lasts elsewhere.
+        b.alloc("b", REGION, lease_id="l")
+        while b.list_allocations("watcher")["allocations"]:
+            os.sched_yield()
+        again = self.start_server(*ttl, port=server.told["metadata"].rpartition(":")[2])
+        back = self.instance(again, "a").client
+        self.assertFalse(back.heartbeat(instance_id="a", lease_id="l")["lease_expired"])
+        self.assertTrue(back.register("k", region, 0, 4096)["is_new"])
+        self.assertTrue(b.heartbeat(instance_id="b", lease_id="l")["lease_expired"])
+
     def test_each_program_speaks_of_itself(self):
         port = self.address.rpartition(":")[2]
         files = ("--pool", f"file:{self.folder}/x,size=64MiB", "--socket", self.folder / "x.sock")
