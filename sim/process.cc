@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "sim/call.h"
 
 namespace maru::sim {
 
@@ -12,6 +13,9 @@ namespace {
 
 // Within the quarantine, which begins when the server learns of the death: later than that.
 constexpr uint64_t kLateWriteNs = 900'000'000;
+constexpr uint64_t kUsualKeyBytes = 42'000;  // three to a slab
+constexpr uint64_t kRareKeyBytesMin = 60;
+constexpr uint64_t kRareKeyBytesMax = 60'000;
 
 }  // namespace
 
@@ -67,7 +71,37 @@ void Process::Expect(bool held, const std::string& what) const {
   if (!held) throw Violation("process " + std::to_string(pid_) + ": " + what);
 }
 
-std::string Process::DrawKey() { return "key-" + std::to_string(world_->chance().Below(kKeys)); }
+std::string Process::DrawKey(Lengths lengths) {
+  if (!world_->options().long_keys) {
+    return "key-" + std::to_string(world_->chance().Below(kKeys));
+  }
+  uint64_t number = 0;
+  switch (lengths) {
+    case Lengths::kAny: number = world_->chance().Below(kUsualKeys + kRareKeys); break;
+    case Lengths::kUsual: number = world_->chance().Below(kUsualKeys); break;
+    case Lengths::kRare: number = kUsualKeys + world_->chance().Below(kRareKeys); break;
+  }
+  uint64_t length_bytes = kUsualKeyBytes;
+  if (number >= kUsualKeys) {
+    length_bytes = kRareKeyBytesMin;
+    for (uint64_t i = kUsualKeys; i < number; ++i) length_bytes += length_bytes * 3 / 5;
+  }
+  std::string key = "key-" + std::to_string(number);
+  key.resize(std::min(length_bytes, kRareKeyBytesMax), '.');
+  return key;
+}
+
+bool Process::Keeps() const { return world_->options().long_keys && !world_->Happens(100); }
+
+std::vector<std::string> Process::DrawKeys() {
+  std::vector<std::string> keys;
+  for (uint64_t i = 0, n = 1 + world_->chance().Below(kBatchMax); i < n; ++i) {
+    keys.push_back(DrawKey(Lengths::kAny));
+  }
+  return keys;
+}
+
+std::string Process::NameOf(const std::string& key) { return key.substr(0, key.find('.')); }
 
 std::string Process::Content(const std::string& key) {
   std::string content;
@@ -82,9 +116,10 @@ void Process::Write(const handler::PageHandle& page, const std::string& content)
 
 void Process::CheckBytes(std::span<const std::byte> bytes, const std::string& key) const {
   const std::string content = Content(name_space_ + key);
-  Expect(bytes.size() == kLength, "view of " + key + " has " + std::to_string(bytes.size()));
+  Expect(bytes.size() == kLength,
+         "view of " + NameOf(key) + " has " + std::to_string(bytes.size()));
   Expect(std::memcmp(bytes.data(), content.data(), kLength) == 0,
-         "view of " + key +
+         "view of " + NameOf(key) +
              " has other bytes: " + std::string(reinterpret_cast<const char*>(bytes.data()), 24));
 }
 
@@ -134,10 +169,10 @@ void Process::Store() {
   const size_t at = world_->chance().Below(drafts_.size());
   const Draft draft = drafts_[at];
   drafts_.erase(drafts_.begin() + static_cast<ptrdiff_t>(at));
-  const std::string key = DrawKey();
+  const std::string key = DrawKey(Lengths::kUsual);
   Trace("stores", draft.page);
   Write(draft.page, Content(name_space_ + key));
-  const uint64_t steps = world_->steps_taken;
+  Call call(world_, name_space_, {key});
   const auto stored = handler_->Store(key, draft.page, kLength);
   Consumed(draft, Content(name_space_ + key));
   if (!stored.ok()) {
@@ -148,11 +183,7 @@ void Process::Store() {
   }
   world_->tally().Count(*stored ? "op: store true" : "op: store false");
   consumed_.push_back(draft.page);
-  const auto truth = world_->Scan(name_space_, key);
-  if (*stored && world_->steps_taken <= steps + 1) {
-    Expect(truth.size() == 1,
-           "stored " + key + " but it is there " + std::to_string(truth.size()) + " times");
-  }
+  if (*stored) call.ExpectStored(0);
 }
 
 void Process::BatchStore() {
@@ -162,9 +193,11 @@ void Process::BatchStore() {
   keys.reserve(8);
   const size_t count = std::min<size_t>(drafts_.size(), 1 + world_->chance().Below(4));
   if (count == 0) return Alloc();
+  // Where key text has run out, each needs a slab of its own.
+  const Lengths lengths = world_->Happens(400) ? Lengths::kRare : Lengths::kUsual;
   for (size_t i = 0; i < count; ++i) {
     // The same key twice in one batch is a duplicate like any other.
-    keys.push_back(i > 0 && world_->Happens(200) ? keys[0] : DrawKey());
+    keys.push_back(i > 0 && world_->Happens(200) ? keys[0] : DrawKey(lengths));
     const Draft draft = drafts_.back();
     drafts_.pop_back();
     Trace("stores in a batch", draft.page);
@@ -175,6 +208,7 @@ void Process::BatchStore() {
   if (!consumed_.empty() && world_->Happens(100)) {
     items.push_back({keys[0], consumed_.back(), kLength});
   }
+  Call call(world_, name_space_, keys);
   const auto stored = handler_->BatchStore(items);
   for (size_t i = 0; i < count; ++i) Consumed(batch[i], Content(name_space_ + keys[i]));
   if (!stored.ok()) {
@@ -182,10 +216,13 @@ void Process::BatchStore() {
     for (size_t i = 0; i < count; ++i) handler_->Free(items[i].page).ok();
     return;
   }
-  world_->tally().Count("op: batch store");
   Expect(stored->size() == items.size(), "not one answer for each item");
   if (items.size() > count) Expect(!stored->back(), "a handle was stored twice");
-  for (size_t i = 0; i < count; ++i) consumed_.push_back(items[i].page);
+  for (size_t i = 0; i < count; ++i) {
+    consumed_.push_back(items[i].page);
+    world_->tally().Count((*stored)[i] ? "op: batch store true" : "op: batch store false");
+    if ((*stored)[i]) call.ExpectStored(i);
+  }
 }
 
 void Process::Free() {
@@ -214,99 +251,9 @@ void Process::FreeStored() {
 void Process::Misuse() {
   if (consumed_.empty()) return;
   const handler::PageHandle page = consumed_[world_->chance().Below(consumed_.size())];
-  const auto stored = handler_->Store(DrawKey(), page, kLength);
+  const auto stored = handler_->Store(DrawKey(Lengths::kAny), page, kLength);
   Expect(!stored.ok(), "a handle that is over was stored");
   world_->tally().Count("op: store twice");
-}
-
-void Process::Retrieve() {
-  const std::string key = DrawKey();
-  const auto before = world_->Scan(name_space_, key);
-  const uint64_t steps = world_->steps_taken;
-  const auto verify =
-      world_->options().checksums ? handler::Verify::kChecksum : handler::Verify::kNo;
-  auto view = handler_->Retrieve(key, verify);
-  if (!view.ok()) {
-    Expect(view.status().code() != StatusCode::kDataLoss, view.status().ToString());
-    world_->tally().Count("op: retrieve refused");
-    return;
-  }
-  const bool found = static_cast<bool>(*view);
-  world_->tally().Count(found ? "op: hit" : "op: miss");
-  const auto after = world_->Scan(name_space_, key);
-  if (!before.empty() && !after.empty() && before[0].page == after[0].page) {
-    Expect(found, key + " was there for the whole call and was missed");
-  }
-  if (world_->steps_taken == steps && before.empty()) {
-    Expect(!found, key + " was not there and was found");
-  }
-  if (!found) return;
-  CheckBytes(view->bytes(), key);
-  if (views_.size() < 12) views_.push_back({std::move(*view), key});
-}
-
-void Process::BatchRetrieve() {
-  std::vector<std::string> keys;
-  for (uint64_t i = 0, n = 1 + world_->chance().Below(6); i < n; ++i) keys.push_back(DrawKey());
-  const std::vector<std::string_view> views(keys.begin(), keys.end());
-  auto found = handler_->BatchRetrieve(views, handler::Verify::kNo);
-  if (!found.ok()) return;
-  world_->tally().Count("op: batch retrieve");
-  Expect(found->size() == keys.size(), "not one view for each key");
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (!(*found)[i]) continue;
-    CheckBytes((*found)[i].bytes(), keys[i]);
-    if (views_.size() < 12) views_.push_back({std::move((*found)[i]), keys[i]});
-  }
-}
-
-void Process::Exists() {
-  const std::string key = DrawKey();
-  const auto before = world_->Scan(name_space_, key);
-  const uint64_t steps = world_->steps_taken;
-  const auto exists = handler_->Exists(key);
-  if (!exists.ok()) return;
-  world_->tally().Count("op: exists");
-  const auto after = world_->Scan(name_space_, key);
-  if (!before.empty() && !after.empty() && before[0].page == after[0].page) {
-    Expect(*exists, key + " was there for the whole call and exists said no");
-  }
-  if (world_->steps_taken == steps) Expect(*exists == !before.empty(), "exists of " + key);
-}
-
-void Process::Pin() {
-  const std::string key = DrawKey();
-  const auto pinned = handler_->Pin(key);
-  if (!pinned.ok()) return;
-  world_->tally().Count(*pinned ? "op: pin" : "op: pin of a missing key");
-  if (*pinned) pinned_.push_back(key);
-}
-
-void Process::Unpin() {
-  if (pinned_.empty()) return;
-  const std::string key = pinned_.back();
-  pinned_.pop_back();
-  const auto truth = world_->Scan(name_space_, key);
-  const uint64_t changes = handler_->epoch_changes();
-  const auto unpinned = handler_->Unpin(key);
-  if (!unpinned.ok() || changes != 0) return;
-  world_->tally().Count("op: unpin");
-  Expect(!truth.empty(), "the pinned key " + key + " is gone");
-  Expect(*unpinned, "unpin of the pinned key " + key);
-}
-
-void Process::Delete() {
-  const std::string key = DrawKey();
-  const bool pinned_here = handler_->epoch_changes() == 0 &&
-                           std::find(pinned_.begin(), pinned_.end(), key) != pinned_.end();
-  const auto outcome = handler_->Delete(key);
-  if (!outcome.ok()) {
-    world_->tally().Count("op: delete refused");
-    return;
-  }
-  static constexpr const char* kNames[] = {"?", "deleted", "missing", "pinned"};
-  world_->tally().Count(std::string("op: delete ") + kNames[static_cast<size_t>(*outcome)]);
-  if (pinned_here) Expect(*outcome == wire::DeleteOutcome::kPinned, "a pinned key was deleted");
 }
 
 void Process::DropView() {
@@ -361,7 +308,7 @@ void Process::Act() {
   ++world_->steps_taken;
   if (world_->tally().trace) std::printf("  process %u acts\n", pid_);
   if (consumed_.size() > 8) consumed_.erase(consumed_.begin());
-  switch (world_->chance().Below(27)) {
+  switch (world_->chance().Below(32)) {
     case 0:
     case 1:
     case 2:
@@ -381,13 +328,18 @@ void Process::Act() {
     case 16: return Exists();
     case 17: return Pin();
     case 18: return Unpin();
-    case 19: return Delete();
+    case 19: return Keeps() ? Store() : Delete();
     case 20:
     case 21: return DropView();
     case 22: return world_->Happens(300) ? Misuse() : Background();
     case 23:
     case 24: return Audit();
     case 25: return LetGo();
+    case 26: return BatchExists();
+    case 27: return MatchPrefix();
+    case 28: return BatchPin();
+    case 29: return BatchUnpin();
+    case 30: return Keeps() ? BatchStore() : BatchDelete();
     default: return Reconnect();
   }
 }

@@ -105,7 +105,11 @@ class Process {
 
  private:
   static constexpr uint32_t kKeys = 24;
+  // Where keys are long.
+  static constexpr uint64_t kUsualKeys = 64;
+  static constexpr uint64_t kRareKeys = 16;
   static constexpr uint64_t kLength = 64;
+  static constexpr uint64_t kBatchMax = 6;
   struct Draft {
     handler::PageHandle page;
     uint64_t mark = 0;
@@ -122,7 +126,12 @@ class Process {
     std::string key;
   };
 
-  std::string DrawKey();
+  // Where keys are long, most are of one length and share slabs; the rare ones are of many.
+  enum class Lengths : uint8_t { kAny, kUsual, kRare };
+  std::string DrawKey(Lengths lengths);
+  std::vector<std::string> DrawKeys();
+  // Where key text is to run out, keys are rarely deleted.
+  bool Keeps() const;
   void Alloc();
   void Store();
   void BatchStore();
@@ -131,9 +140,18 @@ class Process {
   void Retrieve();
   void BatchRetrieve();
   void Exists();
+  void BatchExists();
+  void MatchPrefix();
   void Pin();
+  void BatchPin();
   void Unpin();
+  void BatchUnpin();
   void Delete();
+  void BatchDelete();
+  void Keep(handler::View view, const std::string& key);
+  // Nothing is known of the pins of a process whose handler has begun anew.
+  bool KnowsPins() const { return handler_->epoch_changes() == 0; }
+  bool Pinned(const std::string& key) const;
   void DropView();
   // The draft is consumed; its first bytes are these.
   void Consumed(const Draft& draft, std::string bytes);
@@ -146,6 +164,8 @@ class Process {
   void Trace(const char* what, const handler::PageHandle& page) const;
   void Expect(bool held, const std::string& what) const;
   void CheckBytes(std::span<const std::byte> bytes, const std::string& key) const;
+  // Without what makes a key long.
+  static std::string NameOf(const std::string& key);
   static std::string Content(const std::string& key);
   void Write(const handler::PageHandle& page, const std::string& content) const;
 

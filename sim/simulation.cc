@@ -28,6 +28,12 @@ WorldOptions OptionsOf(uint64_t seed) {
   if (options.target_point == "region:freed" || options.target_point == "pool:records-released") {
     options.other_page_bytes = options.page_bytes / 2;
   }
+  if (seed % 16 == 11 || options.target_point == "text-room:emptied") {
+    options.long_keys = true;
+    options.page_bytes = 256 * 1024;
+    if (options.other_page_bytes != 0) options.other_page_bytes = options.page_bytes / 2;
+    return options;
+  }
   // Regions of several units, which a server can leave when they have memory for some of them.
   const bool grows =
       options.target_point == "region:grown" || options.target_point == "region:shortened";

@@ -18,6 +18,7 @@ constexpr int kStartDeathsMax = 3;
 constexpr uint64_t kTargetDeathsMax = 8;
 constexpr uint32_t kTargetDeathPerThousand = 900;
 constexpr uint32_t kLivesLeftMax = 24;
+constexpr uint64_t kPagesOfLongKeysMin = 48;  // fewer leave room for key text
 constexpr uint64_t kUnixStartNs = 1'700'000'000'000'000'000;
 
 }  // namespace
@@ -105,7 +106,8 @@ void World::StartServer() {
       engine_options.eviction = options_.eviction;
       engine_options.region_bytes_min = options_.pool_bytes / 16;
       engine_options.region_bytes_max = options_.pool_bytes / 16;
-      engine_options.evict_batch = 4;
+      // Few at a time may go without a slab of key text that is empty then.
+      engine_options.evict_batch = options_.long_keys ? 1 : 4;
       // Audits of few and of many steps.
       engine_options.audit_work = static_cast<uint32_t>(16 * (1 + options_.seed % 16));
       engine_options.server_version = "sim";
@@ -189,7 +191,8 @@ void World::MakeRoom() {
       default: {
         const std::string_view name_space = Happens(500) ? "other" : "";
         const uint64_t before = LiveKeys();
-        const uint64_t quota = chance_.Below(12) * options_.page_bytes;
+        const uint64_t pages = chance_.Below(12) + (options_.long_keys ? kPagesOfLongKeysMin : 0);
+        const uint64_t quota = pages * options_.page_bytes;
         engine::Engine::Trimmed trimmed;
         do {
           trimmed = engine_->TrimNamespace(name_space, quota, now);
@@ -329,15 +332,20 @@ void World::VisitKeyed(const Visit& visit) const {
   }
 }
 
-std::vector<World::Truth> World::Scan(std::string_view name_space, std::string_view key) const {
-  const std::string wanted = std::string(name_space) + std::string(key);
-  std::vector<Truth> found;
+std::vector<std::vector<World::Truth>> World::Scan(std::string_view name_space,
+                                                   std::span<const std::string> keys) const {
+  std::vector<std::vector<Truth>> found(keys.size());
   VisitKeyed(
       [&](const catalogue::PoolView& pool, const layout::PageRecord& record, const Truth& truth) {
         const auto sizes = layout::KeySizes::Unpack(record.key_sizes.load());
-        if (sizes.namespace_bytes != name_space.size() || sizes.key_bytes != key.size()) return;
+        if (sizes.namespace_bytes != name_space.size()) return;
         const auto* text = reinterpret_cast<const char*>(pool.base() + record.text_offset.load());
-        if (std::string_view(text, sizes.text_bytes()) == wanted) found.push_back(truth);
+        const std::string_view both(text, sizes.text_bytes());
+        if (!both.starts_with(name_space)) return;
+        const std::string_view key = both.substr(name_space.size());
+        for (size_t i = 0; i < keys.size(); ++i) {
+          if (key == keys[i]) found[i].push_back(truth);
+        }
       });
   return found;
 }

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -49,6 +50,8 @@ struct WorldOptions {
   bool aged = false;
   // Stores are repeated oftener than by chance.
   bool repeats = false;
+  // Keys of many lengths, up to tens of KiB: their text fills the pool.
+  bool long_keys = false;
   // The server dies at this publication point oftener than by chance. Empty: at none.
   std::string_view target_point;
 };
@@ -112,7 +115,9 @@ class World : private engine::Liveness {
     wire::PageRef page;
     layout::PageState state;
   };
-  std::vector<Truth> Scan(std::string_view name_space, std::string_view key) const;
+  // For each key: what is there.
+  std::vector<std::vector<Truth>> Scan(std::string_view name_space,
+                                       std::span<const std::string> keys) const;
 
   // Every invariant of the server's side. Throws Violation.
   void CheckInvariants();

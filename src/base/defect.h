@@ -20,11 +20,14 @@ enum class Defect {
   kDetachedIsDead = 6,            // a closed connection ends the client, though its lock is held
   kLooksInOnePool = 7,            // register looks for its key in the page's own pool only
   kBudgetIgnored = 8,             // a grant does not ask for the client's budget
+  kTextRoomTakesNewKeys = 15,     // a key of the request under way may go for the next one's text
   // Of the handler.
   kLoserPageIsLost = 9,      // the page of a lost register race is nobody's
   kReusesUnknownPages = 10,  // pages of unknown fate are free again at once
   kMissingReplyIsTrue = 11,  // an entry without an answer counts as stored
   kOldHandleStores = 12,     // a handle holds for every handing out of its page
+  kBatchFailureIsTrue = 13,  // what a batch could not store counts as stored
+  kBatchMisses = 14,         // a batch looks for its keys in the first pool only
 };
 
 // Not inline: a program with a defect links objects of both kinds.

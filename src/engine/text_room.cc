@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/defect.h"
+#include "base/sequence_point.h"
 #include "engine/evict.h"
 
 namespace maru::engine {
@@ -65,7 +67,9 @@ bool TextRoom::Empty() {
     std::erase_if(slab.keys, [&](RecordNumber record) { return SlabOf(record) != &slab; });
     slab.held = std::ranges::any_of(slab.keys, [&](RecordNumber record) {
       // A live page in no list is of the request under way, which goes on with it.
-      return walk_->stock->IsExtent(record) || !walk_->stock->lists().Linked(record) ||
+      const bool under_way =
+          kDefect != Defect::kTextRoomTakesNewKeys && !walk_->stock->lists().Linked(record);
+      return under_way || walk_->stock->IsExtent(record) ||
              leased.Contains(*walk_->stock, record) ||
              Core::GloballyPinned(*walk_->stock, record) || core_->OnHold(*walk_->stock, record);
     });
@@ -87,6 +91,7 @@ bool TextRoom::Empty(const Slab& slab) {
       static_cast<uint64_t>(std::ranges::count(targets, Target::Fate::kSpared, &Target::fate));
   core_->counters.evicted += targets.size() - spared;
   core_->counters.eviction_spared += spared;
+  if (spared == 0) MARU_SEQUENCE_POINT("text-room:emptied");
   return spared == 0;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/defect.h"
 #include "base/hash.h"
 #include "handler/impl.h"
 #include "layout/text.h"
@@ -60,6 +61,7 @@ void Handler::Impl::FindGroup(const Session& session, std::span<const KeyRef> ke
   session.pools.front().reader.FindBatch(keys, verdicts, found);
   for (size_t i = 0; i < keys.size(); ++i) {
     places[i] = {0, found[i], verdicts[i]};
+    if constexpr (kDefect == Defect::kBatchMisses) continue;
     for (size_t p = 1; p < session.pools.size() && places[i].verdict == FindVerdict::kMiss; ++p) {
       places[i].pool = p;
       places[i].verdict = session.pools[p].reader.Find(keys[i], &places[i].found);

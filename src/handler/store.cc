@@ -203,6 +203,7 @@ void Handler::Impl::ApplyRegistered(std::span<const StoreItem> items,
     Ledger::Entry& entry = ledger_.At(page.pool, page.record);
     Add(counts_.failed);
     if constexpr (kDefect == Defect::kMissingReplyIsTrue) stored[i] = Stored::kYes;
+    if (kDefect == Defect::kBatchFailureIsTrue && items.size() > 1) stored[i] = Stored::kYes;
     if constexpr (kDefect == Defect::kReusesUnknownPages) {
       ReturnToHand(page.pool, page.record, entry);
     } else {
