@@ -122,6 +122,7 @@ bool Writer::Grant(RecordNumber record, ClientSlot client, Generation* generatio
       << "record " << record << " is in state " << word.state();
   MARU_CHECK_LT(client.value(), layout::kClientSlots);
   if (AtLastGeneration(word)) {
+    StoreField(page.owner, 0);
     StoreWord(page, word.With(PageState::kWorn));
     MARU_PUBLICATION_POINT(points::kWorn);
     return false;
@@ -132,10 +133,11 @@ bool Writer::Grant(RecordNumber record, ClientSlot client, Generation* generatio
   return true;
 }
 
-bool Writer::Renew(RecordNumber record, Generation* generation) {
+bool Writer::Renew(RecordNumber record, ClientId client, Generation* generation) {
   PageRecord& page = impl_->Page(record);
   const StateWord word = impl_->Expect(record, page, PageState::kGranted);
   if (AtLastGeneration(word)) {
+    StoreField(page.owner, client.value());
     StoreWord(page, word.With(PageState::kWorn));
     MARU_PUBLICATION_POINT(points::kWorn);
     return false;
@@ -148,15 +150,17 @@ bool Writer::Renew(RecordNumber record, Generation* generation) {
 
 namespace {
 
-StateWord FreeOrWorn(StateWord word) {
-  return word.With(AtLastGeneration(word) ? PageState::kWorn : PageState::kFree);
+// FREE, or WORN in nobody's hands.
+void Rest(PageRecord& page, StateWord word) {
+  if (AtLastGeneration(word)) StoreField(page.owner, 0);
+  StoreWord(page, word.With(AtLastGeneration(word) ? PageState::kWorn : PageState::kFree));
 }
 
 }  // namespace
 
 void Writer::GiveBack(RecordNumber record) {
   PageRecord& page = impl_->Page(record);
-  StoreWord(page, FreeOrWorn(impl_->Expect(record, page, PageState::kGranted)));
+  Rest(page, impl_->Expect(record, page, PageState::kGranted));
   MARU_PUBLICATION_POINT(points::kGivenBack);
 }
 
@@ -169,7 +173,7 @@ void Writer::Quarantine(RecordNumber record) {
 
 void Writer::EndQuarantine(RecordNumber record) {
   PageRecord& page = impl_->Page(record);
-  StoreWord(page, FreeOrWorn(impl_->Expect(record, page, PageState::kQuarantined)));
+  Rest(page, impl_->Expect(record, page, PageState::kQuarantined));
   MARU_PUBLICATION_POINT(points::kQuarantineEnded);
 }
 
@@ -300,7 +304,7 @@ void Writer::Condemn(RecordNumber record) {
 
 void Writer::Free(RecordNumber record) {
   PageRecord& page = impl_->Page(record);
-  StoreWord(page, FreeOrWorn(impl_->Expect(record, page, PageState::kCondemned)));
+  Rest(page, impl_->Expect(record, page, PageState::kCondemned));
   MARU_PUBLICATION_POINT(points::kFreed);
 }
 

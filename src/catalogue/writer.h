@@ -95,8 +95,10 @@ class Writer {
   // FREE or QUARANTINED -> GRANTED(client), generation + 1. False: the page is at its last
   // generation and became WORN instead.
   bool Grant(RecordNumber record, ClientSlot client, Generation* generation);
-  // GRANTED -> GRANTED, generation + 1 (duplicate, rejected, settle). False: WORN, no grant.
-  bool Renew(RecordNumber record, Generation* generation);
+  // GRANTED -> GRANTED, generation + 1 (duplicate, rejected, settle). False: WORN, no grant. The
+  // client may still write there: it is the record's owner then. A page that becomes WORN in
+  // nobody's hands has none.
+  bool Renew(RecordNumber record, ClientId client, Generation* generation);
   // GRANTED -> FREE.
   void GiveBack(RecordNumber record);
   // GRANTED -> QUARANTINED; QUARANTINED -> FREE.

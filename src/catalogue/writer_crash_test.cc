@@ -177,7 +177,7 @@ void EveryTransition(Story& story) {
   for (uint32_t i = 0; i < 6; ++i) story.Grant(page(i));
   for (uint32_t i = 0; i < 4; ++i) story.Register(page(i), NumberedKey(i));
   Generation generation;
-  MARU_CHECK(test->Renew(page(4), &generation));
+  MARU_CHECK(test->Renew(page(4), ClientId(5), &generation));
   test->GiveBack(page(5));
   test->Quarantine(page(4));
   test->EndQuarantine(page(4));

@@ -228,7 +228,7 @@ class WriterModel {
     switch (random_.Below(3)) {
       case 0: {
         Generation generation;
-        ASSERT_TRUE(test_->Renew(record, &generation));
+        ASSERT_TRUE(test_->Renew(record, ClientId(5), &generation));
         ASSERT_EQ(generation.value(), ++model.generation);
         return;
       }

@@ -24,7 +24,7 @@ TEST(Writer, ARecordGoesThroughItsLife) {
   ASSERT_TRUE(test->Grant(record, ClientSlot(9), &generation));
   EXPECT_EQ(generation, Generation(2));
   EXPECT_EQ(test->State(record).client(), ClientSlot(9));
-  ASSERT_TRUE(test->Renew(record, &generation));
+  ASSERT_TRUE(test->Renew(record, ClientId(5), &generation));
   EXPECT_EQ(generation, Generation(3));
   EXPECT_EQ(test->State(record).client(), ClientSlot(9));
 
@@ -90,7 +90,7 @@ TEST(Writer, APageAtItsLastGenerationIsWornOnEveryWay) {
   Generation generation;
   EXPECT_FALSE(test->Grant(at_last(0, PageState::kFree), ClientSlot(1), &generation));
   EXPECT_FALSE(test->Grant(at_last(1, PageState::kQuarantined), ClientSlot(1), &generation));
-  EXPECT_FALSE(test->Renew(at_last(2, PageState::kGranted), &generation));
+  EXPECT_FALSE(test->Renew(at_last(2, PageState::kGranted), ClientId(5), &generation));
   test->GiveBack(at_last(3, PageState::kGranted));
   test->EndQuarantine(at_last(4, PageState::kQuarantined));
   test->Free(at_last(5, PageState::kCondemned));
@@ -191,7 +191,7 @@ TEST(Writer, TransitionsFromAnotherStateAreOurOwnBug) {
   const RecordNumber record = test.Cut(2);
   const CheckHandler before = SetCheckHandler(Throw);
   Generation generation;
-  EXPECT_THROW(test->Renew(record, &generation), Thrown);
+  EXPECT_THROW(test->Renew(record, ClientId(5), &generation), Thrown);
   EXPECT_THROW(test->GiveBack(record), Thrown);
   EXPECT_THROW(test->Quarantine(record), Thrown);
   EXPECT_THROW(test->EndQuarantine(record), Thrown);

@@ -77,7 +77,7 @@ bool ClientRoom::Look(const Stock& stock, const LeasedPages& leased, Part* part)
   for (uint32_t i = 0; i < part->pages; ++i) {
     const RecordNumber number(part->first_record.value() + i);
     const PageState state = stock.State(number).state();
-    if (state == PageState::kFree || state == PageState::kWorn) continue;
+    if (state == PageState::kFree || stock.WornOut(number)) continue;
     if (state != PageState::kLive || leased.Contains(stock, number)) return false;
     if (Core::GloballyPinned(stock, number) || core_->OnHold(stock, number)) return false;
     ++part->keys;

@@ -105,6 +105,24 @@ TEST(RecutTest, WornPagesDoNotHoldTheirRegion) {
   EXPECT_EQ(Offenders(host.engine()), "");
 }
 
+// The client may still hold an array over the page, and write there.
+TEST(RecutTest, APageThatBecameWornInAClientsHandsHoldsItsRegionAsLongAsTheClientIsThere) {
+  TestEngine host({.pools = {32 * kMiB}});
+  TestClient client(&host);
+  const wire::PageRef page = client.Grant(kMiB)[0];
+  host.SetGeneration(page, layout::kGenerationMax);
+  ASSERT_EQ(client.Settle({page}).items[0].verdict, wire::SettleVerdict::kGone);
+  ASSERT_EQ(host.State(page).state(), PageState::kWorn);
+  EXPECT_EQ(host->FreeIdleRegions(0, host.now_ns()), 0u);
+  host.Restart();
+  ASSERT_TRUE(client.Attach().ok());
+  EXPECT_EQ(host->FreeIdleRegions(0, host.now_ns()), 0u);
+  EXPECT_EQ(Offenders(host.engine()), "");
+  client.Die();
+  EXPECT_GT(host->FreeIdleRegions(0, host.now_ns()), 0u);
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
 // To the end, however many steps it takes.
 uint64_t Trim(TestEngine* host, std::string_view name_space, uint64_t bytes_max) {
   Engine::Trimmed trimmed;

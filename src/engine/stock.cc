@@ -190,10 +190,14 @@ void Stock::EndCut(Cuttings::iterator cutting) {
 
 bool Stock::Idle(const pool::Pool::PageRegion& region) const {
   for (uint32_t i = 0; i < region.page_count; ++i) {
-    const PageState state = State(RecordNumber(region.first_record.value() + i)).state();
-    if (state != PageState::kFree && state != PageState::kWorn) return false;
+    const RecordNumber record(region.first_record.value() + i);
+    if (State(record).state() != PageState::kFree && !WornOut(record)) return false;
   }
   return true;
+}
+
+bool Stock::WornOut(RecordNumber record) const {
+  return State(record).state() == PageState::kWorn && LivingOwner(record) == nullptr;
 }
 
 void Stock::FreeRegion(const pool::Pool::PageRegion& region) {
@@ -373,7 +377,7 @@ bool Stock::Grant(ClassIndex size_class, Client* client, wire::PageRef* page) {
 
 bool Stock::Renew(RecordNumber record, Client* client, Generation* generation) {
   const Change change(this, record);
-  if (!writer().Renew(record, generation)) {
+  if (!writer().Renew(record, client->id, generation)) {
     LeaveGranted(record, client);
     ++counts_.worn;
     *generation = Generation(0);

@@ -118,8 +118,11 @@ class Stock {
   bool cutting(uint64_t page_bytes) const { return cuttings_.contains(page_bytes); }
   // Why the last region that was begun got no more memory; OK when that was not so.
   const Status& cut_failure() const { return cut_failure_; }
-  // Regions whose pages are all FREE or WORN, but for those of the size to be kept: their units can
-  // be cut anew, for pages of another size. The records keep their generations. How many.
+  // WORN, and in the hands of no client that lives: one whose page became so under it may still
+  // write there.
+  bool WornOut(RecordNumber record) const;
+  // Regions whose pages are all FREE or worn out, but for those of the size to be kept: their units
+  // can be cut anew, for pages of another size. The records keep their generations. How many.
   uint32_t FreeIdleRegions(uint64_t kept_page_bytes);
   // The same, but what is being cut is gone on with.
   uint32_t FreeWholeIdleRegions(uint64_t kept_page_bytes);
