@@ -53,7 +53,9 @@ TEST(DebugLogTest, ClientsThatHeldNothingHaveLeft) {
     for (const bool holds_a_lease : {false, true}) {
       TestClient client(&host);
       const wire::PageRef page = client.Put(std::to_string(client.id().value()));
-      if (holds_a_lease) ASSERT_TRUE(client.Lease(page));
+      if (holds_a_lease) {
+        ASSERT_TRUE(client.Lease(page));
+      }
       if (holds_a_page) client.Grant(4096);
       const RecordedLog log(LogLevel::kDebug);
       client.Die();

@@ -432,7 +432,9 @@ TEST_F(RenumberTest, ACrashInTheMiddleIsMendedByTheNextOpen) {
       EXPECT_GE(id, base);
       EXPECT_LT(id, base + layout::kRegionIdsPerPool);
     }
-    if (!point.crashed()) EXPECT_GT(point.passed(), 5);
+    if (!point.crashed()) {
+      EXPECT_GT(point.passed(), 5);
+    }
   });
 }
 
