@@ -16,8 +16,8 @@ from server import UNIX_ONLY, Server
 MARU = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "build/maru").resolve()
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 COMMANDS = ("serve", "resource-manager", "server", "demo", "put", "get", "exists", "rm", "unpin",
-            "ls", "release", "stat", "top", "audit", "replay", "pool init", "pool inspect", "pool check",
-            "pool dump", "pool renumber", "frame")
+            "ls", "release", "stat", "top", "audit", "replay", "pool init", "pool inspect",
+            "pool check", "pool dump", "pool renumber", "frame")
 
 
 def maru(*words, **options):
@@ -130,7 +130,8 @@ class Errors(unittest.TestCase):
 
     def test_each_command_without_a_server_is_exit_code_3(self):
         for words in (["put", "k", "/etc/hostname"], ["get", "k"], ["exists", "k"], ["rm", "k"],
-                      ["unpin", "k"], ["release", "a"], ["ls"], ["stat"], ["stat", "--clients"], ["audit"]):
+                      ["unpin", "k"], ["release", "a"], ["ls"], ["stat"], ["stat", "--clients"],
+                      ["audit"]):
             done = maru(*words, "--server", "/tmp/no-such.sock")
             self.assertEqual(done.returncode, 3, (words, done.stderr))
             self.assertIn("/tmp/no-such.sock", done.stderr)
@@ -169,13 +170,15 @@ class Errors(unittest.TestCase):
                           done.stderr)
 
     def test_options_of_every_command_stand_before_it_too(self):
-        before = maru("--server", "/tmp/no-such.sock", "--json", "get", "k", "--output", "/dev/null")
+        before = maru("--server", "/tmp/no-such.sock", "--json", "get", "k", "--output",
+                      "/dev/null")
         self.assertEqual(before.returncode, 3, before.stderr)
         self.assertIn("/tmp/no-such.sock", json.loads(before.stderr)["message"])
         # What stands behind the command counts, of a command with two words as well.
         both = maru("--server", "/tmp/no-such.sock", "ls", "--server", "/tmp/another.sock")
         self.assertIn("/tmp/another.sock", both.stderr)
-        self.assertEqual(json.loads(maru("--json", "pool", "init", "/tmp/x").stderr)["exit_code"], 2)
+        no_size = maru("--json", "pool", "init", "/tmp/x")
+        self.assertEqual(json.loads(no_size.stderr)["exit_code"], 2)
         wrong = maru("--json", "explode")
         self.assertEqual((wrong.returncode, json.loads(wrong.stderr)["exit_code"]), (2, 2))
         self.assertIn("explode", wrong.stderr)

@@ -493,7 +493,8 @@ class Workloads(unittest.TestCase):
             self.skipTest("needs a mount of its own")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertGreater(json.loads(done.stdout)["shared_hits"], 0)
-        for words, remedy in ((["demo"], "--pool-size"), (["demo", "--pool-size", "1GiB"], "--pool-size"),
+        for words, remedy in ((["demo"], "--pool-size"),
+                              (["demo", "--pool-size", "1GiB"], "--pool-size"),
                               (["pool", "init", "/dev/shm/x", "--size", "1GiB"], "--size"),
                               (["serve", "--pool", "shm:x,size=1GiB", *UNIX_ONLY], "size=SIZE"),
                               (["bench", "--keys", "1k"], "--keys")):

@@ -196,7 +196,8 @@ def test_keys_are_listed_and_deleted_at_once(handler, connect):
 
 
 @pytest.mark.parametrize(
-    "key", ["k", "a/b@c", "ключ", "\0", b"\xff\xfe", b"", "", "x" * 70000, "\ud800", 7, None, True, 1.5]
+    "key",
+    ["k", "a/b@c", "ключ", "\0", b"\xff\xfe", b"", "", "x" * 70000, "\ud800", 7, None, True, 1.5],
 )
 def test_odd_keys(handler, key):
     try:

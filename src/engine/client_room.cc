@@ -38,7 +38,9 @@ std::vector<ClientRoom::Part> ClientRoom::Plan(const pool::Pool& pool, std::vect
     // The catalogue takes what it needs from anywhere.
     const std::optional<Window> window =
         Choose(parts, has_piece ? layout::kUnitBytes : need.piece_bytes);
-    if (!window.has_value() || (keys += window->keys) > kKeysMax) return {};
+    if (!window.has_value()) return {};
+    keys += window->keys;
+    if (keys > kKeysMax) return {};
     for (size_t at = window->from; at < window->to; ++at) {
       Part& part = parts[at];
       if (part.pages == 0) continue;

@@ -131,7 +131,7 @@ class Engine {
   // Asks clients for so many pages of that size that lie idle in their hands; how many it asked
   // for. They come back with the clients' next stores and idle ticks. 0 pages: never mind.
   uint64_t RecallIdle(uint64_t page_bytes, uint64_t pages, uint64_t now_ns);
-  // Frees regions whose pages are all FREE or worn out, but for those of pages of the size to be kept;
+  // Frees regions whose pages are all FREE or worn out, but those of pages of the size to be kept;
   // the next grant cuts their units anew. 0: none is kept. How many.
   uint32_t FreeIdleRegions(uint64_t kept_page_bytes, uint64_t now_ns);
   // Retires the least recently used keys of a namespace until their pages make bytes_max at most,

@@ -20,7 +20,7 @@ from upstream.served import Served  # noqa: E402
 REGION = 8 << 20
 REGIONS = 6  # of those, a pool of 64 MiB has room for
 
-# A client without a lease that takes all there is, stores a key in the first, and waits for its end.
+# A client without a lease that takes all there is, stores a key in the first, and waits to end.
 TAKES_ALL = """
 import sys
 sys.path.insert(0, sys.argv[1])
