@@ -557,21 +557,16 @@ class MetadataEndpointTurns : public MetadataEndpointTest {
   static constexpr uint32_t kRequests = 64;
 
   void SetUp() override {
-    auto made = os::WakeFd::Create();
-    ASSERT_OK(made);
-    other_.emplace(std::move(*made));
-    ASSERT_OK(loop_.get()->Watch(other_->fd(), os::Interest::kRead,
-                                 [this](const os::ReadyEvent&) { service_.EndRound(); }));
-    other_->Notify();
+    other_.emplace(&loop_, [this] { service_.EndRound(); });
     MetadataEndpointTest::SetUp();
   }
   void TearDown() override {
     loop_.Stop();
-    loop_.get()->Unwatch(other_->fd());
+    other_.reset();
     MetadataEndpointTest::TearDown();
   }
 
-  std::optional<os::WakeFd> other_;
+  std::optional<EverReady> other_;
 };
 
 TEST_F(MetadataEndpointTurns, AreBoundedByKeysHoweverManyRequests) {

@@ -464,21 +464,16 @@ class ResourceManagerEndpointTurns : public ResourceManagerEndpointTest {
   static constexpr uint64_t kSmall = 90;
 
   void SetUp() override {
-    auto made = os::WakeFd::Create();
-    ASSERT_OK(made);
-    other_.emplace(std::move(*made));
-    ASSERT_OK(loop_.get()->Watch(other_->fd(), os::Interest::kRead,
-                                 [this](const os::ReadyEvent&) { service_.EndRound(); }));
-    other_->Notify();
+    other_.emplace(&loop_, [this] { service_.EndRound(); });
     ResourceManagerEndpointTest::SetUp();
   }
   void TearDown() override {
     loop_.Stop();
-    loop_.get()->Unwatch(other_->fd());
+    other_.reset();
     ResourceManagerEndpointTest::TearDown();
   }
 
-  std::optional<os::WakeFd> other_;
+  std::optional<EverReady> other_;
 };
 
 TEST_F(ResourceManagerEndpointTurns, HoldOneAllocationHoweverManyComeAtOnceAndOfWhom) {
