@@ -84,8 +84,9 @@ fmt:  ## Format all C++ files in place
 clean:  ## Remove everything that was built
 	rm -rf --one-file-system build dist
 
-test-wheel: wheel  ## The wheel in a bare Debian 12 (root)
+test-wheel: wheel  ## The wheel in a bare Debian 12 (root), the sdist, an editable install
 	scripts/test-wheel
+	scripts/test-sources
 
 test-debian13:  ## `make test` and `make demo` of this commit in a fresh Debian 13 (root)
 	scripts/debian13

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/units.h"
 
 namespace maru::engine {
 
@@ -143,7 +144,24 @@ Status Lending::Refusal(const AskedRegion& asked) const {
   if (asked.refused.code() == StatusCode::kResourceExhausted && asked.bytes > asked.largest_pool) {
     return InvalidArgument("no pool is as large as " + std::to_string(asked.bytes) + " bytes");
   }
-  return asked.refused;
+  const std::string left = LeftBehind();
+  if (asked.refused.code() != StatusCode::kResourceExhausted || left.empty()) return asked.refused;
+  return ResourceExhausted(std::string(asked.refused.message()) + left);
+}
+
+std::string Lending::LeftBehind() const {
+  uint64_t regions = 0, bytes = 0;
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    for (const auto& [slot, region] : stock->client_regions().all()) {
+      if (region->owned() || region->extents.empty()) continue;
+      ++regions;
+      bytes += region->cut.length_bytes;
+    }
+  }
+  if (regions == 0) return "";
+  return "; keys of clients that have gone keep " + FormatSizeExact(bytes) + " (" +
+         std::to_string(regions) + (regions == 1 ? " region" : " regions") +
+         "): delete them to have the room back";
 }
 
 const AskedRegion* Lending::AskedUnder(const RegionLeases::Key& key) const {

@@ -101,6 +101,8 @@ class Lending {
   const AskedRegion* AskedUnder(const RegionLeases::Key& key) const;
   // Why there is none.
   Status Refusal(const AskedRegion& asked) const;
+  // What clients that have gone keep by their keys, as a part of an error; "" if nothing.
+  std::string LeftBehind() const;
 
   Core* core_;
   ClientRoom* room_;

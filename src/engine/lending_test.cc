@@ -241,6 +241,20 @@ TEST_F(LendingTest, ALeaseGoesOnAfterARegionThatWasRefused) {
   EXPECT_TRUE(client.Beat().lease_expired);
 }
 
+// Who has no room is told what clients that have gone keep by their keys.
+TEST_F(LendingTest, ARefusalTellsOfRoomThatKeysOfTheGoneKeep) {
+  UpstreamClient gone(&host_, "gone"), other(&host_, "other");
+  const uint64_t kept = gone.Alloc(96 * kMiB), empty = gone.Alloc(4 * kMiB);
+  ASSERT_TRUE(gone.Register("key", kept, 0));
+  EXPECT_EQ(other.TryAlloc(200 * kMiB).error.find("have gone"), std::string::npos);
+  ASSERT_TRUE(gone.Return(kept));
+  ASSERT_TRUE(gone.Return(empty));
+  const std::string error = other.TryAlloc(200 * kMiB).error;
+  EXPECT_NE(error.find("keep 96MiB (1 region)"), std::string::npos) << error;
+  ASSERT_TRUE(other.Delete("key"));
+  EXPECT_TRUE(other.TryAlloc(200 * kMiB).handle.has_value());
+}
+
 // Nobody can renew a lease where nobody listens.
 TEST_F(LendingTest, LeasesOfAnEndpointThatIsAwayStartAnew) {
   UpstreamClient client(&host_, "a", "lease", "tcp://127.0.0.1:1"), other(&host_, "b", "lease");
