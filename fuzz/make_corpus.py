@@ -248,6 +248,8 @@ def upstream_metadata_seeds():
         b"\x84" + packed(b"key") + b"\xc4\x01k" + packed(b"region_id") + number(1 << 40)
         + packed(b"kv_offset") + b"\xd3" + b"\xff" * 8 + packed(b"kv_length") + b"\xd0\x07"
     )
+    place = b"".join(
+        packed(name) + number(7 << 20) for name in (b"region_id", b"kv_offset", b"kv_length"))
     names = ("register-request", "register-reply", "batch-lookup-request", "heartbeat")
     return {name: dump("upstream_metadata.md", name) for name in names} | {
         "alloc": b"\x01\x82" + packed(b"instance_id") + packed(b"a") + packed(b"size") + number(5),
@@ -255,6 +257,13 @@ def upstream_metadata_seeds():
         "beat": beat,
         "report": b"\xf2\x81" + packed(b"entries") + b"\x92" + stat + stat,
         "batch_register": b"\x20\x81" + packed(b"entries") + b"\x91" + entry,
+        "keys_numbers": b"\x22\x81" + packed(b"keys") + b"\xdc\0\x40" + b"\x64" * 64,
+        "keys_mixed": b"\x21\x81" + packed(b"keys") + b"\x95\xa1k\xc4\2\xc17\0\xff"
+        + b"\xd3\x80" + bytes(7),
+        "keys_largest_number": b"\x24\x81" + packed(b"keys") + b"\x92" + number(2**64 - 1) * 2,
+        "register_number": b"\x10\x84" + packed(b"key") + number(2**64 - 1) + place,
+        "batch_register_numbers": b"\x20\x81" + packed(b"entries") + b"\x92"
+        + (b"\x84" + packed(b"key") + b"\x2a" + place) * 2,
         "keys_text_32": b"\x24\x81" + packed(b"keys") + b"\xdc\0\1\xdb\0\0\0\1k",
         "unknown_fields": b"\xf0\x82" + packed(b"x") + b"\x81\xa1y\xca\0\0\0\0"
         + packed(b"z") + b"\xd8\5" + bytes(16),

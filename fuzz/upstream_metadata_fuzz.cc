@@ -1,15 +1,56 @@
 // A message of upstream's metadata protocol, as the server sees it. The first byte of the input is
 // the message's type, the rest its payload under an honest header; then the input as it is.
+#include <functional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/check.h"
+#include "layout/number_key.h"
 #include "wire/compat/metadata_codec.h"
 
 namespace {
 
 namespace compat = maru::wire::compat;
+
+// Keys of one request: a text lies within the message, what came as a number has a text of its own.
+class Keys {
+ public:
+  explicit Keys(std::span<const std::byte> message)
+      : message_(reinterpret_cast<const char*>(message.data()), message.size()) {}
+
+  void Take(std::string_view key) {
+    MARU_CHECK(++count_ <= compat::kBatchItemsMax);
+    const std::less_equal<const char*> at_most;
+    const bool within = at_most(message_.data(), key.data()) &&
+                        at_most(key.data() + key.size(), message_.data() + message_.size());
+    if (!within) {
+      MARU_CHECK(key.size() <= maru::layout::kNumberKeyBytesMax);
+      MARU_CHECK_EQ(key.front(), maru::layout::kNumberKeyMark);
+    }
+    bytes_ += within ? key.size() : 1;  // a number has a byte at least
+    MARU_CHECK(bytes_ <= message_.size());
+  }
+
+ private:
+  const std::string_view message_;
+  size_t count_ = 0;
+  size_t bytes_ = 0;
+};
+
+void JudgeKeys(std::span<const std::byte> message, compat::MetadataRequest&& request) {
+  // Texts stay where they are when a request is moved.
+  const compat::MetadataRequest moved = std::move(request);
+  Keys keys(message);
+  if (const auto* asked = std::get_if<compat::KeysRequest>(&moved)) {
+    for (const std::string_view key : asked->keys) keys.Take(key);
+  }
+  if (const auto* registered = std::get_if<compat::RegisterRequest>(&moved)) {
+    for (const compat::RegisterEntry& entry : registered->entries) keys.Take(entry.key);
+  }
+}
 
 void Judge(std::span<const std::byte> message) {
   compat::MetadataHeader header;
@@ -26,12 +67,7 @@ void Judge(std::span<const std::byte> message) {
     MARU_CHECK_OK(compat::DecodeMetadataHeader(reply, &answered));
     MARU_CHECK_EQ(answered.sequence, header.sequence);
   }
-  if (const auto* keys = std::get_if<compat::KeysRequest>(&request)) {
-    MARU_CHECK(keys->keys.size() <= compat::kBatchItemsMax);
-    size_t bytes = 0;
-    for (const std::string_view key : keys->keys) bytes += key.size();
-    MARU_CHECK(bytes <= message.size());
-  }
+  JudgeKeys(message, std::move(request));
 }
 
 }  // namespace

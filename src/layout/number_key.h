@@ -3,14 +3,16 @@
 // decimal digits.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
 namespace maru::layout {
 
 inline constexpr char kNumberKeyMark = '\xC1';
+inline constexpr size_t kNumberKeyBytesMax = 21;  // the mark and 20 characters
 
-// 0xC1 and at most 20 characters. The second is for numbers below 0.
+// The second is for numbers below 0.
 inline std::string NumberKey(uint64_t number) { return kNumberKeyMark + std::to_string(number); }
 inline std::string NumberKey(int64_t number) { return kNumberKeyMark + std::to_string(number); }
 
