@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "engine/handles.h"
+#include "engine/overwrites.h"
 
 namespace maru::engine {
 
@@ -46,43 +47,89 @@ void Extents::Use(const Core::Hit& hit) {
   hit.stock->Used(hit.record);
 }
 
-Extents::Outcome Extents::Refuse(const wire::compat::RegisterEntry& entry, std::string_view why) {
+void Extents::Refuse(const wire::compat::RegisterEntry& entry, std::string_view why) {
   ++core_->counters.extents_refused;
   // A client that goes wrong does so with every page: one line tells.
-  if (core_->now_ns < core_->next_refusal_log_ns) return Outcome::kRefused;
+  if (core_->now_ns < core_->next_refusal_log_ns) return;
   core_->next_refusal_log_ns = core_->now_ns + kRefusalLogPauseNs;
   LogWarning("a key of " + std::to_string(entry.key.size()) + " bytes is not registered at " +
              std::to_string(entry.offset_bytes) + " of region " + std::to_string(entry.region_id) +
              " for " + std::to_string(entry.length_bytes) + " bytes: " + std::string(why) + " (" +
              std::to_string(core_->counters.extents_refused) + " refused so far)");
-  return Outcome::kRefused;
 }
 
-std::optional<Extents::Outcome> Extents::Register(const catalogue::Namespace& name_space,
-                                                  const wire::compat::RegisterEntry& entry,
-                                                  size_t* overwrites_left) {
+Extents::Looked Extents::Look(const catalogue::Namespace& name_space,
+                              const wire::compat::RegisterEntry& entry) const {
+  Looked looked{.entry = &entry};
   const Status valid = catalogue::CheckKey(entry.key);
-  if (!valid.ok()) return Refuse(entry, valid.message());
-  const catalogue::KeyRef key = catalogue::MakeKeyRef(name_space, entry.key);
-  std::string wrong;
-  const Lending::Lent lent = PlaceOf(name_space, entry, &wrong);
-  Core::Hit there;
-  bool found = core_->Find(key, &there);
-  if (found) Use(there);
-  // Whoever names a place of its own has written there by now, also when the key is in already.
-  if (lent.region != nullptr) {
-    if (!Overwrite(lent, entry, there, overwrites_left)) return std::nullopt;
-    if (found) found = core_->Find(key, &there);  // it may have been one of them
+  if (!valid.ok()) {
+    looked.wrong = valid.message();
+    return looked;
   }
-  if (found) return Outcome::kPresent;
-  if (lent.region == nullptr) return Refuse(entry, wrong);
+  looked.key = catalogue::MakeKeyRef(name_space, entry.key);
+  looked.lent = PlaceOf(name_space, entry, &looked.wrong);
+  Core::Hit hit;
+  if (core_->Find(*looked.key, &hit)) looked.there = hit;
+  return looked;
+}
 
-  const catalogue::Writer::ExtentBirth birth{lent.region->cut.slot, entry.offset_bytes,
+bool Extents::Register(const catalogue::Namespace& name_space,
+                       std::span<const wire::compat::RegisterEntry> entries, StepRoom room,
+                       std::vector<bool>* is_new) {
+  while (is_new->size() < entries.size()) {
+    const Looked looked = Look(name_space, entries[is_new->size()]);
+    if (Overwrites::None(looked.lent, *looked.entry, looked.hit())) {
+      is_new->push_back(RegisterOne(looked));
+      continue;
+    }
+    if (room.retires == 0 || room.overwrites == 0) return false;
+    const std::span<const wire::compat::RegisterEntry> rest = entries.subspan(is_new->size());
+    const size_t done = Overwrite(name_space, rest, &room);
+    for (size_t i = 0; i < done; ++i) is_new->push_back(RegisterOne(Look(name_space, rest[i])));
+  }
+  return true;
+}
+
+size_t Extents::Overwrite(const catalogue::Namespace& name_space,
+                          std::span<const wire::compat::RegisterEntry> entries, StepRoom* room) {
+  Overwrites overwrites(room->overwrites);
+  size_t whole = 0;
+  while (whole < entries.size()) {
+    const Looked looked = Look(name_space, entries[whole]);
+    const auto taken = overwrites.Add(looked.lent, *looked.entry, looked.hit());
+    if (taken != Overwrites::Taken::kAll) break;
+    ++whole;
+  }
+  std::vector<Target>& targets = overwrites.targets();
+  retirement_->Retire(targets, Cause::kOverwrite);
+  --room->retires;
+  room->overwrites -= targets.size();
+  core_->counters.extents_overwritten += targets.size();
+  for (const Target& target : targets) {
+    core_->counters.overwritten_while_held += target.held ? 1 : 0;
+  }
+  return whole;
+}
+
+bool Extents::RegisterOne(const Looked& looked) {
+  if (looked.there.has_value()) {
+    Use(*looked.there);
+    return false;
+  }
+  const wire::compat::RegisterEntry& entry = *looked.entry;
+  if (looked.lent.region == nullptr) {
+    Refuse(entry, looked.wrong);
+    return false;
+  }
+  const catalogue::Writer::ExtentBirth birth{looked.lent.region->cut.slot, entry.offset_bytes,
                                              entry.length_bytes, ++core_->use_tick};
-  const Result<RecordNumber> record = RegisterWithRoom(lent, key, birth);
-  if (!record.ok()) return Refuse(entry, record.status().message());
+  const Result<RecordNumber> record = RegisterWithRoom(looked.lent, *looked.key, birth);
+  if (!record.ok()) {
+    Refuse(entry, record.status().message());
+    return false;
+  }
   ++core_->counters.extents_registered;
-  return Outcome::kNew;
+  return true;
 }
 
 Lending::Lent Extents::PlaceOf(const catalogue::Namespace& name_space,
@@ -120,32 +167,6 @@ Result<RecordNumber> Extents::RegisterWithRoom(const Lending::Lent& lent,
   // A client goes on with register upon register: not each of them may take a batch for nothing.
   if (!record.ok()) no_eviction_before_ns_ = core_->now_ns + kEvictionPauseNs;
   return record;
-}
-
-bool Extents::Overwrite(const Lending::Lent& lent, const wire::compat::RegisterEntry& entry,
-                        const Core::Hit& kept, size_t* overwrites_left) {
-  const uint64_t begin = entry.offset_bytes;
-  // With the kept one, and one that tells of more.
-  const std::vector<RecordNumber> overlapping = lent.stock->client_regions().Overlapping(
-      *lent.region, begin, begin + entry.length_bytes, *overwrites_left + 2);
-  std::vector<Target> targets;
-  for (const RecordNumber record : overlapping) {
-    const layout::PageRecord* const fields = lent.stock->pool().view().Record(record);
-    // Relaxed: this process wrote it.
-    const uint64_t from = fields->extent_offset_bytes.load(std::memory_order_relaxed);
-    if (kept.stock == lent.stock && kept.record == record && from == begin) continue;
-    targets.push_back({lent.stock, record, Target::Fate::kSpared});
-  }
-  const bool all = targets.size() <= *overwrites_left;
-  if (!all) targets.resize(*overwrites_left);
-  *overwrites_left -= targets.size();
-  if (targets.empty()) return all;
-  retirement_->Retire(targets, Cause::kOverwrite);
-  core_->counters.extents_overwritten += targets.size();
-  for (const Target& target : targets) {
-    core_->counters.overwritten_while_held += target.held ? 1 : 0;
-  }
-  return all;
 }
 
 std::optional<wire::compat::Location> Extents::Lookup(const catalogue::Namespace& name_space,

@@ -4,7 +4,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/core.h"
 #include "engine/evict.h"
@@ -31,17 +34,21 @@ class Extents {
   // A hint: starts the cache miss of a look-up that comes soon.
   void Prefetch(const catalogue::Namespace& name_space, std::string_view key) const;
 
-  enum class Outcome : uint8_t { kNew, kPresent, kRefused };
-  // Refused: no client-cut region of the endpoint and with an owner has the id, the extent does not
-  // lie in it or is empty, or there is no room for the record. Extents that it overlaps lose their
-  // keys, also when its own key is there already: their bytes are gone. The key's own extent stays
-  // if it begins there, else it is one of them.
+  // How much of registers may be done in one step.
+  struct StepRoom {
+    size_t overwrites = 0;  // extents that lose their keys
+    size_t retires = 0;     // times that they do, each with two scans of the lease areas
+  };
+  // Registers entries behind those that *is_new tells of, as one after the other. False: there is
+  // no room for more in this step.
   //
-  // *overwrites_left: of those, how many may go in this step; less those that went. nullopt: there
-  // are more, and nothing is registered: it is to be called again in another step.
-  std::optional<Outcome> Register(const catalogue::Namespace& name_space,
-                                  const wire::compat::RegisterEntry& entry,
-                                  size_t* overwrites_left);
+  // Refused, so not new: no client-cut region of the endpoint and with an owner has the id, the
+  // extent does not lie in it or is empty, or there is no room for the record. Extents that it
+  // overlaps lose their keys, also when its own key is there already: their bytes are gone. The
+  // key's own extent stays if it begins there, else it is one of them.
+  bool Register(const catalogue::Namespace& name_space,
+                std::span<const wire::compat::RegisterEntry> entries, StepRoom room,
+                std::vector<bool>* is_new);
 
   // Where the bytes are; nullopt: not there. The reader has no lease: a page stays as it is for
   // options.wire_hold_ns, and so does an extent, but for what the owner of its region does.
@@ -57,14 +64,28 @@ class Extents {
 
  private:
   bool Find(const catalogue::Namespace& name_space, std::string_view key, Core::Hit* hit) const;
-  Outcome Refuse(const wire::compat::RegisterEntry& entry, std::string_view why);
+  // What an entry is about, as things are now.
+  struct Looked {
+    const wire::compat::RegisterEntry* entry = nullptr;
+    std::optional<catalogue::KeyRef> key;  // nullopt: it is none
+    Lending::Lent lent;                    // without a region: it has no place
+    std::string wrong;                     // and why
+    std::optional<Core::Hit> there;        // where the key is already
+
+    const Core::Hit* hit() const { return there.has_value() ? &*there : nullptr; }
+  };
+  Looked Look(const catalogue::Namespace& name_space,
+              const wire::compat::RegisterEntry& entry) const;
   // Where the extent lies; else *why says what is wrong with it.
   Lending::Lent PlaceOf(const catalogue::Namespace& name_space,
                         const wire::compat::RegisterEntry& entry, std::string* why) const;
-  // Condemns the keys whose bytes the extent has overwritten, but for one that begins where it does
-  // and is `kept`. False: there are more.
-  bool Overwrite(const Lending::Lent& lent, const wire::compat::RegisterEntry& entry,
-                 const Core::Hit& kept, size_t* overwrites_left);
+  // Condemns the keys whose bytes those entries have written over, from the first on as far as one
+  // Retire goes. Returns how many entries overwrite nothing any more.
+  size_t Overwrite(const catalogue::Namespace& name_space,
+                   std::span<const wire::compat::RegisterEntry> entries, StepRoom* room);
+  // Whether it is new. REQUIRES: it overwrites nothing.
+  bool RegisterOne(const Looked& looked);
+  void Refuse(const wire::compat::RegisterEntry& entry, std::string_view why);
   // Keys go for its text or index entry, where that helps.
   Result<RecordNumber> RegisterWithRoom(const Lending::Lent& lent, const catalogue::KeyRef& key,
                                         const catalogue::Writer::ExtentBirth& birth);

@@ -22,7 +22,7 @@ class ExtentsModel {
   explicit ExtentsModel(uint64_t seed) : random_(seed) {}
 
   void Step() {
-    switch (random_.Below(14)) {
+    switch (random_.Below(15)) {
       case 0: return Alloc();
       case 1:
         if (random_.OneIn(4)) Return();
@@ -38,6 +38,7 @@ class ExtentsModel {
       case 10:
         if (random_.OneIn(20)) Restart();
         return;
+      case 11: return RegisterBatch();
       default: return Register();
     }
   }
@@ -103,17 +104,41 @@ class ExtentsModel {
     ASSERT_EQ(a_.Return(region), owned);
     if (owned) found->second = false;
   }
+  Key AnyKey() {
+    return {AnyRegion(), random_.Below(kRegionBytes / kGrain) * kGrain,
+            (1 + random_.Below(4)) * kGrain - random_.Below(2), 0};
+  }
   void Register() {
     const std::string name = AnyName();
-    const Key key{AnyRegion(), random_.Below(kRegionBytes / kGrain) * kGrain,
-                  (1 + random_.Below(4)) * kGrain - random_.Below(2), 0};
+    const Key key = AnyKey();
+    const bool fresh = Registered(name, key);
+    ASSERT_EQ(a_.Register(name, key.region, key.offset, key.length), fresh);
+  }
+  // As one after the other.
+  void RegisterBatch() {
+    const size_t count = 1 + random_.Below(12);
+    std::vector<std::string> names;
+    for (size_t i = 0; i < count; ++i) names.push_back(AnyName());
+    compat::RegisterRequest request;
+    std::vector<bool> fresh;
+    for (const std::string& name : names) {
+      const Key key = AnyKey();
+      request.entries.push_back({name, key.region, key.offset, key.length});
+      fresh.push_back(Registered(name, key));
+    }
+    const auto reply =
+        a_.Ask<compat::BatchRegisterReply>(MetadataType::kBatchRegister, std::move(request));
+    ASSERT_EQ(reply.results, fresh);
+  }
+  // Whether it is new, and then it is there.
+  bool Registered(const std::string& name, const Key& key) {
     const auto region = regions_.find(key.region);
     const bool fits = key.offset + key.length <= kRegionBytes;
     const bool owned = region != regions_.end() && region->second;
     if (owned && fits) DropOverlapped(name, key);
     const bool fresh = !keys_.contains(name) && owned && fits;
-    ASSERT_EQ(a_.Register(name, key.region, key.offset, key.length), fresh);
     if (fresh) keys_[name] = key;
+    return fresh;
   }
   // The room is used anew, whatever is answered: all but the key's own bytes that begin there.
   void DropOverlapped(const std::string& name, const Key& key) {

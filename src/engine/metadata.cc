@@ -160,7 +160,8 @@ uint64_t Metadata::BeginRegister(const catalogue::Namespace& name_space, Metadat
   }
   std::vector<bool> is_new;
   is_new.reserve(request.entries.size());
-  if (Register(name_space, request, kOverwritesFirst + request.entries.size(), &is_new)) {
+  const Extents::StepRoom room{kOverwritesFirst + request.entries.size(), kOverwriteRoundsPerStep};
+  if (extents_->Register(name_space, request.entries, room, &is_new)) {
     *reply = RegisterReplyOf(type, std::move(is_new));
     return 0;
   }
@@ -173,21 +174,10 @@ uint64_t Metadata::BeginRegister(const catalogue::Namespace& name_space, Metadat
   return number;
 }
 
-bool Metadata::Register(const catalogue::Namespace& name_space,
-                        const compat::RegisterRequest& request, size_t overwrites_max,
-                        std::vector<bool>* is_new) {
-  while (is_new->size() < request.entries.size()) {
-    const compat::RegisterEntry& entry = request.entries[is_new->size()];
-    const auto outcome = extents_->Register(name_space, entry, &overwrites_max);
-    if (!outcome.has_value()) return false;
-    is_new->push_back(*outcome == Extents::Outcome::kNew);
-  }
-  return true;
-}
-
 std::optional<MetadataReply> Metadata::GoOnRegister(AskedRegisters::iterator asked) {
   AskedRegister& under_way = asked->second;
-  if (!Register(under_way.name_space, under_way.request, kOverwritesPerStep, &under_way.is_new)) {
+  if (!extents_->Register(under_way.name_space, under_way.request.entries,
+                          {kOverwritesPerStep, kOverwriteRoundsPerStep}, &under_way.is_new)) {
     return std::nullopt;
   }
   MetadataReply reply = RegisterReplyOf(under_way.type, std::move(under_way.is_new));

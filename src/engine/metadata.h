@@ -25,6 +25,9 @@ class Metadata {
   // each entry, which is all that most need, and so many to each that goes on.
   static constexpr size_t kOverwritesFirst = 64;
   static constexpr size_t kOverwritesPerStep = 1024;
+  // So often in a step, since each time reads every lease slot twice. Once is enough but where
+  // entries of a batch overlap each other.
+  static constexpr size_t kOverwriteRoundsPerStep = 4;
 
   Metadata(Core* core, Retirement* retirement, Lending* lending, Extents* extents)
       : core_(core), retirement_(retirement), lending_(lending), extents_(extents) {}
@@ -57,10 +60,6 @@ class Metadata {
   uint64_t BeginRegister(const catalogue::Namespace& name_space, wire::compat::MetadataType type,
                          const wire::compat::RegisterRequest& request,
                          wire::compat::MetadataReply* reply);
-  // Registers entries behind those that *is_new tells of. False: there is more to do.
-  bool Register(const catalogue::Namespace& name_space,
-                const wire::compat::RegisterRequest& request, size_t overwrites_max,
-                std::vector<bool>* is_new);
   std::optional<wire::compat::MetadataReply> GoOnRegister(AskedRegisters::iterator asked);
   wire::compat::MetadataReply Keys(const catalogue::Namespace& name_space,
                                    wire::compat::MetadataType type,

@@ -1,6 +1,7 @@
 // Registers over many live extents: some go in each step, with others' requests between.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,8 +51,19 @@ class RegisterStepsTest : public testing::Test {
     }
   }
 
+  compat::RegisterEntry Entry(std::string_view name, uint64_t grain, uint64_t grains = 1) const {
+    return {name, region_, grain * kGrain, grains * kGrain};
+  }
+  // How often the lease areas were read from end to end.
+  uint64_t Scans() {
+    const auto reply =
+        ours_.Ask<wire::InspectReply>(wire::InspectRequest{wire::InspectTopic::kSummary, 0});
+    return nlohmann::json::parse(reply.json).at("counters").at("lease_scans");
+  }
+
   TestEngine host_{{.pools = {64 * kMiB}}};
   UpstreamClient client_{&host_, "a"};
+  TestClient ours_{&host_};
   const uint64_t region_ = client_.Alloc();
 };
 
@@ -95,6 +107,41 @@ TEST_F(RegisterStepsTest, TheKeysOwnExtentStays) {
   EXPECT_FALSE(reply.is_new);
   EXPECT_EQ(Left(), 1u);
   EXPECT_EQ(client_.Lookup(own)->length_bytes, kGrain);
+}
+
+// The scans read every lease of every client: one for RETIRING and one for CONDEMNED.
+TEST_F(RegisterStepsTest, AsManyEntriesAsOneStepTakesCostTwoScans) {
+  std::vector<std::string> names;
+  for (uint64_t i = 0; i < 1024; ++i) names.push_back("new" + std::to_string(i));
+  compat::RegisterRequest request;
+  for (uint64_t i = 0; i < names.size(); ++i) request.entries.push_back(Entry(names[i], i));
+  const uint64_t before = Scans();
+  compat::MetadataReply reply;
+  ASSERT_EQ(client_.Begin(MetadataType::kBatchRegister, request, &reply), 0u);
+  EXPECT_EQ(std::get<compat::BatchRegisterReply>(reply).results, std::vector<bool>(1024, true));
+  EXPECT_EQ(Scans() - before, 2u);
+  EXPECT_EQ(Left(), kKeys);
+}
+
+TEST_F(RegisterStepsTest, EntriesOverEachOtherTakeFewScansAStep) {
+  constexpr uint64_t kEntries = 10 * Metadata::kOverwriteRoundsPerStep;
+  std::vector<std::string> names;
+  for (uint64_t i = 0; i < kEntries; ++i) names.push_back("new" + std::to_string(i));
+  compat::RegisterRequest request;
+  for (uint64_t i = 0; i < kEntries; ++i) request.entries.push_back(Entry(names[i], i, 2));
+  uint64_t before = Scans();
+  const uint64_t number = Begin(MetadataType::kBatchRegister, request);
+  while (true) {
+    EXPECT_LE(Scans() - before, 2 * Metadata::kOverwriteRoundsPerStep);
+    before = Scans();
+    const auto done = GoOn(number);
+    if (!done.has_value()) continue;
+    EXPECT_EQ(std::get<compat::BatchRegisterReply>(*done).results,
+              std::vector<bool>(kEntries, true));
+    break;
+  }
+  EXPECT_FALSE(client_.Exists("new0"));
+  EXPECT_TRUE(client_.Exists(names.back()));
 }
 
 TEST_F(RegisterStepsTest, ARegionThatIsReturnedMeanwhileTakesNoKey) {
