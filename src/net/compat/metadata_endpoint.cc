@@ -61,6 +61,11 @@ size_t CostOf(const compat::MetadataRequest& request, size_t message_bytes) {
                     MetadataEndpoint::kKeysPerTurnMax);
 }
 
+bool MayTakeSteps(const compat::MetadataRequest& request) {
+  return std::holds_alternative<compat::AllocRequest>(request) ||
+         std::holds_alternative<compat::RegisterRequest>(request);
+}
+
 // A client that says that it lives: it may not have to wait for what else it has asked. A lease
 // that is given back does, since what is before may be for its regions.
 bool TellsLife(std::span<const std::byte> message) {
@@ -80,48 +85,10 @@ std::optional<compat::MetadataReply> MetadataService::GoOn(uint64_t number) {
   return std::nullopt;
 }
 
-// One frame of a message. Made by receiving, given away by sending.
-class MetadataEndpoint::Part {
- public:
-  Part() { zmq_msg_init(&message_); }
-  Part(Part&& other) noexcept : Part() { zmq_msg_move(&message_, &other.message_); }
-  Part& operator=(Part&&) = delete;
-  ~Part() { zmq_msg_close(&message_); }
-
-  zmq_msg_t* get() { return &message_; }
-  bool more() const { return zmq_msg_more(&message_) != 0; }
-  std::span<const std::byte> bytes() {
-    return {static_cast<const std::byte*>(zmq_msg_data(&message_)), zmq_msg_size(&message_)};
-  }
-
- private:
-  zmq_msg_t message_;
-};
-
-// A request as it came.
-struct MetadataEndpoint::Message {
-  std::vector<Part> envelope;  // identity first
-  Part last;
-  // With what it costs to keep it.
-  size_t held_bytes() { return last.bytes().size() + kKiB; }
-};
-
-// A request that takes several turns: a batch in parts, or what takes the service several steps.
-struct MetadataEndpoint::Long {
-  std::unique_ptr<Message> message;  // what the request's texts point into
-  compat::MetadataHeader header;
-  std::unique_ptr<BatchInParts> parts;
-  uint64_t number = 0;  // the service's, of it or of a part; 0: the next part has not begun
-};
-
 struct MetadataEndpoint::Peer {
   // Relaxed on both sides: a quantity that orders nothing. Added to here, taken from in ZeroMQ's
   // thread when it has sent a reply.
   std::atomic<size_t> reply_bytes_waiting{0};
-  std::unique_ptr<Long> under_way;
-  std::deque<std::unique_ptr<Message>> waiting;  // behind it, or for a turn with room
-
-  bool waits() const { return under_way != nullptr || !waiting.empty(); }
 };
 
 // A reply that ZeroMQ holds; deleted in its thread when it has been sent or given up.
@@ -154,10 +121,9 @@ MetadataEndpoint::MetadataEndpoint(EventLoop* loop, MetadataService* service)
 
 MetadataEndpoint::~MetadataEndpoint() {
   watch_.reset();
-  for (const std::shared_ptr<Peer>& peer : line_) {
-    const Long* const request = peer->under_way.get();
-    if (request != nullptr && request->number != 0) service_->GiveUp(request->number);
-  }
+  in_hand_.ForEachUnderWay([this](const RequestsInHand::Long& request) {
+    if (request.number != 0) service_->GiveUp(request.number);
+  });
   // Its thread may wait for room for an event.
   if (context_ != nullptr) zmq_ctx_shutdown(context_);
   connections_.reset();
@@ -205,35 +171,31 @@ void MetadataEndpoint::Drain() {
   bool more = true;
   size_t keys_left = kKeysPerTurnMax;
   for (uint32_t i = 0; more && i < kRequestsPerTurnMax && keys_left > 0; ++i) {
-    if (held_bytes_ >= kHeldBytesMax) break;
     more = ReceiveOne(&keys_left);
   }
-  if (more || !line_.empty()) watch_->Again();
+  if (more || !in_hand_.empty()) watch_->Again();
 }
 
 void MetadataEndpoint::AnswerWaiting() {
   size_t keys_left = kKeysPerTurnMax;
-  for (uint32_t i = 0; i < kRequestsPerTurnMax && keys_left > 0 && !line_.empty(); ++i) {
-    const std::shared_ptr<Peer> peer = line_.front();
+  for (uint32_t i = 0; i < kRequestsPerTurnMax && keys_left > 0 && !in_hand_.empty(); ++i) {
+    RequestsInHand::Peer* const peer = in_hand_.First();
     if (peer->under_way != nullptr) {
-      AnswerPart(peer.get());
+      AnswerPart(peer);
       keys_left = 0;
     } else {
-      const size_t held = peer->waiting.front()->held_bytes();
       if (!Begin(&peer->waiting.front(), &keys_left)) return;  // the first of the next turn
-      held_bytes_ -= held;
-      peer->waiting.pop_front();
+      in_hand_.EndWaiting(peer);
     }
-    line_.pop_front();
-    if (peer->waits()) line_.push_back(peer);
+    in_hand_.EndTurn();
   }
 }
 
-bool MetadataEndpoint::ReceiveOne(size_t* keys_left) {
-  std::vector<Part> parts;  // the envelope, identity first, and the message
+bool MetadataEndpoint::Receive(std::unique_ptr<ZmqMessage>* message) {
+  std::vector<ZmqPart> parts;  // the envelope, identity first, and the message
   bool fits = true;
   for (bool more = true; more;) {
-    Part part;
+    ZmqPart part;
     if (zmq_msg_recv(part.get(), socket_, ZMQ_DONTWAIT) < 0) {
       const int error = zmq_errno();
       // The parts of a message come together, so a message never ends here in its middle.
@@ -252,41 +214,56 @@ bool MetadataEndpoint::ReceiveOne(size_t* keys_left) {
     ++counters_.malformed;  // nothing says where an answer would have to go
     return true;
   }
-  auto message = std::make_unique<Message>(Message{{}, std::move(parts.back())});
+  *message = std::make_unique<ZmqMessage>(ZmqMessage{{}, std::move(parts.back())});
   parts.pop_back();
-  message->envelope = std::move(parts);
-  if (!line_.empty()) {
-    const auto peer = peers_.find(std::string(AsText(message->envelope.front().bytes())));
-    if (peer != peers_.end() && peer->second->waits()) {
-      if (!TellsLife(message->last.bytes())) {
-        Defer(std::move(message));
-        return true;
-      }
-      size_t whole_turn = kKeysPerTurnMax;
-      Begin(&message, &whole_turn);
-      *keys_left = 0;
+  (*message)->envelope = std::move(parts);
+  return true;
+}
+
+bool MetadataEndpoint::ReceiveOne(size_t* keys_left) {
+  std::unique_ptr<ZmqMessage> message = std::move(next_);
+  if (message == nullptr && !Receive(&message)) return false;
+  if (message == nullptr) return true;
+  if (in_hand_.Has(message.get())) {
+    if (!TellsLife(message->last.bytes())) {
+      Keep(std::move(message));
       return true;
     }
+    size_t whole_turn = kKeysPerTurnMax;
+    Begin(&message, &whole_turn);
+    *keys_left = 0;
+    return true;
   }
   if (!Begin(&message, keys_left)) {
-    Defer(std::move(message));
+    next_ = std::move(message);
     *keys_left = 0;
   }
   return true;
 }
 
-void MetadataEndpoint::Defer(std::unique_ptr<Message> message) {
-  const std::shared_ptr<Peer> peer = PeerOf(std::string(AsText(message->envelope.front().bytes())));
-  if (!peer->waits()) line_.push_back(peer);
-  held_bytes_ += message->held_bytes();
-  peer->waiting.push_back(std::move(message));
+void MetadataEndpoint::Keep(std::unique_ptr<ZmqMessage> message) {
+  const std::string why = in_hand_.Refusal(message.get());
+  if (why.empty()) return in_hand_.Wait(std::move(message));
+  compat::MetadataHeader header;
+  const Status status = compat::DecodeMetadataHeader(message->last.bytes(), &header);
+  Refuse(message.get(), header, status.ok() ? why : std::string(status.message()));
 }
 
-bool MetadataEndpoint::Begin(std::unique_ptr<Message>* message, size_t* keys_left) {
+void MetadataEndpoint::Refuse(ZmqMessage* message, const compat::MetadataHeader& header,
+                              const std::string& why) {
+  ++counters_.refused;
+  if (std::has_single_bit(counters_.refused)) {
+    LogWarning(std::to_string(counters_.refused) + " requests were refused so far at " + address_ +
+               ": " + why);
+  }
+  ReplyTo(message, header, compat::ErrorReply{why});
+}
+
+bool MetadataEndpoint::Begin(std::unique_ptr<ZmqMessage>* message, size_t* keys_left) {
   compat::MetadataHeader header;
   compat::MetadataRequest request;
-  Message& asked = **message;
-  const std::span<const std::byte> bytes = asked.last.bytes();
+  ZmqMessage* const asked = message->get();
+  const std::span<const std::byte> bytes = asked->last.bytes();
   if (CostOfBytes(bytes.size()) > *keys_left) return false;
   ++counters_.decoded;
   const Status status = compat::DecodeMetadataRequest(bytes, &header, &request);
@@ -300,6 +277,13 @@ bool MetadataEndpoint::Begin(std::unique_ptr<Message>* message, size_t* keys_lef
   }
   const auto type = static_cast<compat::MetadataType>(header.type);
   std::unique_ptr<BatchInParts> parts = BatchInParts::Cut(type, &request);
+  if (asked->held_bytes == 0 && (parts != nullptr || MayTakeSteps(request))) {
+    const std::string why = in_hand_.Refusal(asked);
+    if (!why.empty()) {
+      Refuse(asked, header, why);
+      return true;
+    }
+  }
   uint64_t number = 0;
   if (parts == nullptr) {
     compat::MetadataReply reply;
@@ -310,16 +294,12 @@ bool MetadataEndpoint::Begin(std::unique_ptr<Message>* message, size_t* keys_lef
     }
     *keys_left = 0;  // it was a whole step
   }
-  const std::shared_ptr<Peer> peer = PeerOf(std::string(AsText(asked.envelope.front().bytes())));
-  if (!peer->waits()) line_.push_back(peer);
-  held_bytes_ += asked.held_bytes();
-  peer->under_way =
-      std::make_unique<Long>(Long{std::move(*message), header, std::move(parts), number});
+  in_hand_.Begin({std::move(*message), header, std::move(parts), number});
   return true;
 }
 
-void MetadataEndpoint::AnswerPart(Peer* peer) {
-  Long& request = *peer->under_way;
+void MetadataEndpoint::AnswerPart(RequestsInHand::Peer* peer) {
+  RequestsInHand::Long& request = *peer->under_way;
   std::optional<compat::MetadataReply> reply;
   if (request.number != 0) {
     reply = service_->GoOn(request.number);
@@ -335,15 +315,14 @@ void MetadataEndpoint::AnswerPart(Peer* peer) {
     if (!request.parts->done()) return;
     reply = request.parts->Whole();
   }
-  ReplyTo(*request.message, request.header, *reply);
-  held_bytes_ -= request.message->held_bytes();
-  peer->under_way.reset();
+  ReplyTo(request.message.get(), request.header, *reply);
+  in_hand_.EndUnderWay(peer);
 }
 
-void MetadataEndpoint::ReplyTo(Message& message, const compat::MetadataHeader& header,
+void MetadataEndpoint::ReplyTo(ZmqMessage* message, const compat::MetadataHeader& header,
                                const compat::MetadataReply& reply) {
   const bool wanted = (header.flags & compat::kFlagNoReply) == 0;
-  if (!wanted || !Reply(std::move(message.envelope), compat::EncodeMetadataReply(header, reply))) {
+  if (!wanted || !Reply(std::move(message->envelope), compat::EncodeMetadataReply(header, reply))) {
     service_->OnUndelivered(reply);
   }
 }
@@ -363,7 +342,7 @@ std::shared_ptr<MetadataEndpoint::Peer> MetadataEndpoint::PeerOf(std::string ide
   return peer;
 }
 
-bool MetadataEndpoint::Reply(std::vector<Part> envelope, std::vector<std::byte> message) {
+bool MetadataEndpoint::Reply(std::vector<ZmqPart> envelope, std::vector<std::byte> message) {
   const std::span<const std::byte> identity = envelope.front().bytes();
   std::shared_ptr<Peer> peer = PeerOf(std::string(AsText(identity)));
   const size_t size = message.size();
@@ -378,7 +357,7 @@ bool MetadataEndpoint::Reply(std::vector<Part> envelope, std::vector<std::byte> 
     CountDropped();
     return false;
   }
-  for (Part& part : envelope) {
+  for (ZmqPart& part : envelope) {
     // Only the identity can fail: its peer is gone or has too many replies waiting. After it,
     // ZeroMQ takes the whole message.
     if (zmq_msg_send(part.get(), socket_, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0) {

@@ -1,20 +1,21 @@
 // Upstream's metadata protocol on a ZeroMQ ROUTER (docs/formats/upstream_metadata.md): REQ and
 // DEALER clients at once, replies to each in the order of its requests, but for HEARTBEAT, which is
-// answered at once. What does not decode is answered here; the service sees good requests only and
-// knows nothing of sockets.
+// answered at once, and for what is refused for want of room. What does not decode is answered
+// here; the service sees good requests only and knows nothing of sockets.
 //
-// Nothing here waits for a peer: replies to one that does not read are dropped beyond a limit, and
-// nobody else notices. Connections are counted, and those beyond a limit ended (zmq_peers.h).
+// Nothing here waits for a peer: replies to one that does not read are dropped beyond a limit, what
+// one sends beyond what may wait is refused (requests_in_hand.h), and nobody else notices.
+// Connections are counted, and those beyond a limit ended (zmq_peers.h).
 //
 // A turn in the loop is bounded by keys, however many requests they come in: kItemsMax of
 // BatchInParts of what came now, as many of what waits in line. A batch of more is answered part by
-// part, and what takes the service several steps step by step; what does not fit into a turn waits
-// in line, and later requests of its peer behind it. All calls belong to the loop's thread.
+// part, and what takes the service several steps step by step, and later requests of its peer
+// wait in line behind it; what else does not fit into a turn is the first of the next. All calls
+// belong to the loop's thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,6 +27,8 @@
 #include "base/units.h"
 #include "maru/result.h"
 #include "net/compat/batch_in_parts.h"
+#include "net/compat/requests_in_hand.h"
+#include "net/compat/zmq_message.h"
 #include "net/compat/zmq_peers.h"
 #include "net/compat/zmq_socket.h"
 #include "net/event_loop.h"
@@ -60,9 +63,6 @@ class MetadataEndpoint {
   // Requests of one peer that wait within ZeroMQ; beyond it the peer's own sends wait. Each may
   // have kMetadataMessageBytesMax.
   static constexpr int kRequestsWaitingMax = 8;
-  // Bytes of requests that are answered in parts or steps, and of requests that wait in line;
-  // beyond it none is received.
-  static constexpr size_t kHeldBytesMax = 64 * kMiB;
   // Replies of one peer that it has not taken yet, and their bytes.
   static constexpr int kRepliesWaitingMax = 16'384;
   static constexpr size_t kReplyBytesWaitingMax = 64 * kMiB;
@@ -90,6 +90,7 @@ class MetadataEndpoint {
     uint64_t malformed = 0;        // of those received
     uint64_t decoded = 0;          // more than those received where keys alone found no room
     uint64_t replies_dropped = 0;  // their peer is gone, or does not read
+    uint64_t refused = 0;          // for want of room among those in hand
   };
 
   // "tcp://127.0.0.1:5555", with an address as os::TcpAddress::Parse reads it.
@@ -111,10 +112,7 @@ class MetadataEndpoint {
   static size_t all_reply_bytes_waiting();
 
  private:
-  class Part;
-  struct Message;
   struct Peer;
-  struct Long;
   struct Outgoing;
 
   MetadataEndpoint(EventLoop* loop, MetadataService* service);
@@ -123,18 +121,22 @@ class MetadataEndpoint {
   // Those in line, the longest waiting first.
   void AnswerWaiting();
   // One part or step of what the peer has under way, which may be the last.
-  void AnswerPart(Peer* peer);
+  void AnswerPart(RequestsInHand::Peer* peer);
+  // False when no message waits. One that cannot be answered is passed over, *MESSAGE stays empty.
+  bool Receive(std::unique_ptr<ZmqMessage>* message);
   // False when no message waits. Takes what its answer cost from KEYS_LEFT.
   bool ReceiveOne(size_t* keys_left);
   // Answers a request, or takes it as what its peer has under way. False: it costs more than is
   // left, and is as it was; one whose bytes alone do is not decoded.
-  bool Begin(std::unique_ptr<Message>* message, size_t* keys_left);
-  // At the end of what waits of its peer.
-  void Defer(std::unique_ptr<Message> message);
-  void ReplyTo(Message& message, const wire::compat::MetadataHeader& header,
+  bool Begin(std::unique_ptr<ZmqMessage>* message, size_t* keys_left);
+  // At the end of what waits of its peer, or refused for want of room.
+  void Keep(std::unique_ptr<ZmqMessage> message);
+  void Refuse(ZmqMessage* message, const wire::compat::MetadataHeader& header,
+              const std::string& why);
+  void ReplyTo(ZmqMessage* message, const wire::compat::MetadataHeader& header,
                const wire::compat::MetadataReply& reply);
   // False: it reaches nobody.
-  bool Reply(std::vector<Part> envelope, std::vector<std::byte> message);
+  bool Reply(std::vector<ZmqPart> envelope, std::vector<std::byte> message);
   void CountDropped();
   std::shared_ptr<Peer> PeerOf(std::string identity);
 
@@ -149,9 +151,9 @@ class MetadataEndpoint {
   // By identity. A peer without waiting replies is forgotten at the next sweep.
   std::unordered_map<std::string, std::shared_ptr<Peer>> peers_;
   size_t sweep_at_ = 1024;
-  std::deque<std::shared_ptr<Peer>> line_;  // those of which something waits, each once
-  size_t held_bytes_ = 0;
-  uint64_t dropped_for_all_ = 0;  // for want of room for all
+  RequestsInHand in_hand_;
+  std::unique_ptr<ZmqMessage> next_;  // received, and the first of the next turn
+  uint64_t dropped_for_all_ = 0;      // for want of room for all
 };
 
 }  // namespace maru::net::compat

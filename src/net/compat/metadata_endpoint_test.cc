@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <optional>
@@ -533,17 +534,97 @@ TEST_F(MetadataEndpointTest, AnEndpointThatIsClosedGivesUpWhatIsUnderWay) {
   EXPECT_EQ(service_.under_way(), 0u);
 }
 
-TEST_F(MetadataEndpointTest, AnswersBatchesThatTogetherAreMoreThanItHolds) {
-  const Bytes message = Message(kBatchExists, 7, LargestBatch(std::string(240, 'k')));
-  ASSERT_GT(10 * message.size(), 2 * MetadataEndpoint::kHeldBytesMax);
+// Behind a region that is being made, as long as the test says so.
+class MetadataEndpointInHand : public MetadataEndpointTest {
+ protected:
+  static constexpr uint32_t kLarge = 5;
+
+  void SetUp() override {
+    MetadataEndpointTest::SetUp();
+    service_.WaitFor([this] { return done_.load(); });
+    ASSERT_GT(kLarge * large_.size(), RequestsInHand::kBytesMax);
+  }
+  // The region is under way, and so many large batches are sent behind it, numbered from 1.
+  std::unique_ptr<Client> Fill() {
+    auto dealer = Connect(ZMQ_DEALER);
+    dealer->Send({{}, Message(kRequestAlloc, 0, AllocPayload(0))});
+    for (uint32_t i = 1; i <= kLarge; ++i) dealer->Send({{}, Large(i)});
+    return dealer;
+  }
+  Bytes Large(uint32_t sequence) const { return Message(kBatchExists, sequence, large_); }
+  static void ExpectRefused(Client* client, uint32_t sequence, const std::string& whose) {
+    const Bytes reply = client->Receive().back();
+    EXPECT_EQ(SequenceOf(reply), sequence);
+    EXPECT_NE(PayloadOf(reply).Text("error").find(whose), std::string::npos);
+  }
+  static void ExpectAnsweredInFull(const Bytes& reply) {
+    EXPECT_EQ(PayloadOf(reply).At("results").items.size(), wire::compat::kBatchItemsMax);
+  }
+
+  const Bytes large_ = LargestBatch(std::string(240, 'k'));
+  const uint32_t of_peer_ =
+      static_cast<uint32_t>(RequestsInHand::kBytesOfPeerMax / Large(0).size());
+  std::atomic<bool> done_ = false;
+};
+
+TEST_F(MetadataEndpointInHand, WhatAPeerSendsBehindARegionShutsItForNobody) {
+  const auto dealer = Fill();
+  for (uint32_t i = of_peer_ + 1; i <= kLarge; ++i) {
+    ExpectRefused(dealer.get(), i, "32 MiB of requests of this client");
+  }
+  ExpectServed();
+  const auto other = Connect(ZMQ_REQ);
+  const Bytes beat = Message(kHeartbeat, 9, BeatPayload(false));
+  EXPECT_EQ(SequenceOf(other->Ask(beat)), 9u);
+  dealer->Send({{}, beat});
+  EXPECT_EQ(SequenceOf(dealer->Receive().back()), 9u);
+  EXPECT_EQ(service_.under_way(), 1u);
+  done_ = true;
+  for (uint32_t i = 0; i <= of_peer_; ++i) EXPECT_EQ(SequenceOf(dealer->Receive().back()), i);
+  dealer->Send({{}, Large(10)});
+  ExpectAnsweredInFull(dealer->Receive().back());
+  EXPECT_EQ(StopAndCount().refused, kLarge - of_peer_);
+}
+
+TEST_F(MetadataEndpointInHand, WhoHasNothingInHandFindsRoomWhenOthersHaveFilledIt) {
   std::vector<std::unique_ptr<Client>> dealers;
-  for (int i = 0; i < 2; ++i) {
+  const auto peers = static_cast<uint32_t>(RequestsInHand::kBytesMax / (of_peer_ * large_.size()));
+  for (uint32_t i = 0; i < peers; ++i) {
+    dealers.push_back(Fill());
+    for (uint32_t k = of_peer_ + 1; k <= kLarge; ++k) {
+      ExpectRefused(dealers.back().get(), k, "of this client");
+    }
+  }
+  const auto last = Connect(ZMQ_DEALER);
+  last->Send({{}, Message(kRequestAlloc, 0, AllocPayload(0))});
+  last->Send({{}, Large(1)});
+  ExpectRefused(last.get(), 1, "64 MiB of requests of this endpoint's clients");
+  ExpectServed();
+  const auto newcomer = Connect(ZMQ_REQ);
+  ExpectAnsweredInFull(newcomer->Ask(Large(7)));
+  EXPECT_EQ(service_.under_way(), peers + 1);
+  done_ = true;
+  EXPECT_EQ(SequenceOf(last->Receive().back()), 0u);
+}
+
+TEST_F(MetadataEndpointTest, WhatWasRefusedForWantOfRoomIsAnsweredWhenAskedAgain) {
+  const Bytes batch = LargestBatch(std::string(240, 'k'));
+  std::vector<std::unique_ptr<Client>> dealers;
+  constexpr uint32_t kEach = 5;
+  for (int i = 0; i < 3; ++i) {
     dealers.push_back(Connect(ZMQ_DEALER));
-    for (int k = 0; k < 5; ++k) dealers.back()->Send({{}, message});
+    for (uint32_t k = 0; k < kEach; ++k) dealers[i]->Send({{}, Message(kBatchExists, k, batch)});
   }
   ExpectServed();
   for (const auto& dealer : dealers) {
-    for (int k = 0; k < 5; ++k) EXPECT_EQ(SequenceOf(dealer->Receive().back()), 7u);
+    for (uint32_t answered = 0; answered < kEach;) {
+      const Bytes reply = dealer->Receive().back();
+      if (PayloadOf(reply).pairs.front().name == "results") {
+        ++answered;
+      } else {
+        dealer->Send({{}, Message(kBatchExists, SequenceOf(reply), batch)});
+      }
+    }
   }
 }
 

@@ -1,0 +1,83 @@
+// Requests of an endpoint's peers that were not answered when they came: batches that are answered
+// in parts, what takes the service several steps, and what waits behind those of its own peer.
+// In line by peer, each once.
+//
+// Kept is a bounded part of each peer's, and of all: who receives a request asks for room and
+// refuses what has none, so that receiving goes on, whatever a peer has sent.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "base/units.h"
+#include "net/compat/batch_in_parts.h"
+#include "net/compat/zmq_message.h"
+#include "wire/compat/metadata.h"
+
+namespace maru::net::compat {
+
+class RequestsInHand {
+ public:
+  // Bytes of messages: of one peer, of all, and what peers that have nothing in hand get beyond.
+  static constexpr size_t kBytesOfPeerMax = 32 * kMiB;
+  static constexpr size_t kBytesMax = 64 * kMiB;
+  static constexpr size_t kBytesForNewcomers = 64 * kMiB;
+  static_assert(wire::compat::kMetadataMessageBytesMax < kBytesOfPeerMax);
+
+  // One that takes several turns.
+  struct Long {
+    std::unique_ptr<ZmqMessage> message;  // what the request's texts point into
+    wire::compat::MetadataHeader header;
+    std::unique_ptr<BatchInParts> parts;
+    uint64_t number = 0;  // the service's, of it or of a part; 0: the next part has not begun
+  };
+  struct Peer {
+    std::string identity;
+    std::unique_ptr<Long> under_way;
+    std::deque<std::unique_ptr<ZmqMessage>> waiting;
+    size_t held_bytes = 0;
+  };
+
+  bool empty() const { return line_.empty(); }
+  // Something of its peer.
+  bool Has(ZmqMessage* message) const {
+    return !peers_.empty() && peers_.contains(message->peer());
+  }
+  // Why there is no room for one more, for its peer to read; empty: there is.
+  std::string Refusal(ZmqMessage* message) const;
+  // The last of its peer. REQUIRES: there is room.
+  void Wait(std::unique_ptr<ZmqMessage> message);
+  // What its peer has under way from now on. REQUIRES: nothing was; the same unless it is in hand.
+  void Begin(Long request);
+
+  // The first in line, until EndTurn. REQUIRES: !empty().
+  Peer* First() { return line_.front(); }
+  // The first that waits of it has begun or was answered.
+  void EndWaiting(Peer* peer);
+  // What it has under way was answered.
+  void EndUnderWay(Peer* peer);
+  // The first is the last in line, or in no line when nothing of it is left.
+  void EndTurn();
+
+  template <typename Body>  // body(const Long&) for each that is under way
+  void ForEachUnderWay(const Body& body) const {
+    for (const auto& [identity, peer] : peers_) {
+      if (peer.under_way != nullptr) body(*peer.under_way);
+    }
+  }
+
+ private:
+  Peer* PeerOf(ZmqMessage* message);
+  void Count(Peer* peer, ZmqMessage* message);
+  void Discount(Peer* peer, const ZmqMessage& message);
+
+  std::unordered_map<std::string, Peer> peers_;  // those of which something is in hand
+  std::deque<Peer*> line_;                       // all of them
+  size_t held_bytes_ = 0;
+};
+
+}  // namespace maru::net::compat
