@@ -22,35 +22,39 @@ _WAITING_MAX = 100_000
 Told = tuple[str, str, int, float]  # operation, result, bytes, microseconds
 
 
-def _none(_: Any, __: tuple[Any, ...]) -> tuple[str, int]:
+# What a call's answer comes to, and the bytes it moved: each takes the answer, then what the call
+# takes by the same names.
+
+
+def _none(_: Any, /, *__: Any, **___: Any) -> tuple[str, int]:
     return "none", 0
 
 
-def _alloc(handle: Any, _: tuple[Any, ...]) -> tuple[str, int]:
+def _alloc(handle: Any, /, *_: Any, **__: Any) -> tuple[str, int]:
     return "none", int(handle.size)
 
 
-def _found(answer: Any, _: tuple[Any, ...]) -> tuple[str, int]:
+def _found(answer: Any, /, *_: Any, **__: Any) -> tuple[str, int]:
     return ("hit" if answer else "miss"), 0
 
 
-def _retrieved(info: Any, _: tuple[Any, ...]) -> tuple[str, int]:
+def _retrieved(info: Any, /, *_: Any, **__: Any) -> tuple[str, int]:
     return ("miss", 0) if info is None else ("hit", len(info))
 
 
-def _stored(_: Any, args: tuple[Any, ...]) -> tuple[str, int]:
-    return "none", _size_of(args[1]) if len(args) > 1 else 0
+def _stored(_: Any, /, key: Any, handle: Any = None, data: Any = None) -> tuple[str, int]:
+    return "none", _size_of(data if handle is None else handle)
 
 
-def _all_stored(_: Any, args: tuple[Any, ...]) -> tuple[str, int]:
-    return "none", sum(map(_size_of, args[1])) if len(args) > 1 else 0
+def _all_stored(_: Any, /, keys: Any, handles: Any) -> tuple[str, int]:
+    return "none", sum(map(_size_of, handles))
 
 
 def _size_of(given: Any) -> int:
     return int(given.size) if isinstance(given, _maru.AllocHandle) else memoryview(given).nbytes
 
 
-def _of_many(answers: Iterable[Any], _: tuple[Any, ...]) -> tuple[str, int]:
+def _of_many(answers: Iterable[Any], /, *_: Any, **__: Any) -> tuple[str, int]:
     answers = list(answers)
     hits = [one for one in answers if one]
     size = sum(len(one) for one in hits if not isinstance(one, bool))
@@ -59,7 +63,9 @@ def _of_many(answers: Iterable[Any], _: tuple[Any, ...]) -> tuple[str, int]:
     return ("partial" if hits else "miss"), size
 
 
-_CALLS: dict[str, Callable[[Any, tuple[Any, ...]], tuple[str, int]]] = {
+Judge = Callable[..., tuple[str, int]]
+
+_CALLS: dict[str, Judge] = {
     "alloc": _alloc,
     "free": _none,
     "store": _stored,
@@ -90,22 +96,21 @@ class CallStats:
         for name, judge in _CALLS.items():
             setattr(handler, name, self._timed(name, getattr(handler, name), judge))
 
-    def _timed(
-        self,
-        name: str,
-        call: Callable[..., Any],
-        judge: Callable[[Any, tuple[Any, ...]], tuple[str, int]],
-    ) -> Callable[..., Any]:
+    def _timed(self, name: str, call: Callable[..., Any], judge: Judge) -> Callable[..., Any]:
         def timed(*args: Any, **keywords: Any) -> Any:
             began = time.perf_counter_ns()
             answer = call(*args, **keywords)
             took = (time.perf_counter_ns() - began) / 1000
-            if len(self._told) < _WAITING_MAX:
-                # After the call a stored handle still says its size.
-                result, size = judge(answer, (*args, *keywords.values()))
-                self._told.append((name, result, size, took))
-            else:
+            if len(self._told) >= _WAITING_MAX:
                 self._dropped += 1
+                return answer
+            try:
+                # After the call a stored handle still says its size.
+                result, size = judge(answer, *args, **keywords)
+            except Exception as error:  # noqa: BLE001, the call is done and its answer stands
+                logger.debug("%s is counted without its size: %s", name, error)
+                result, size = "none", 0
+            self._told.append((name, result, size, took))
             return answer
 
         return timed

@@ -7,6 +7,7 @@ import pytest
 from server import Server
 
 from maru import MaruConfig, MaruHandler, _maru
+from maru_handler import call_stats
 
 CHUNK = 64 << 10
 
@@ -80,6 +81,33 @@ def test_many_clients_are_told_of(url):
         clients = handler.get_stats()["stats_manager"]["clients"]
     assert len(clients) == 256 + 1
     assert {operation["count"] for operation in clients["_all"]["operations"].values()} == {512}
+
+
+def test_calls_answer_the_same_however_their_arguments_are_given(url):
+    config = MaruConfig(
+        server_url=url, instance_id="user", chunk_size_bytes=CHUNK, enable_stats=True
+    )
+    with MaruHandler(config) as handler:
+        assert handler.store(handle=handler.alloc(3), key="a")
+        assert handler.store(data=b"12", key="b")
+        assert handler.store("c", None, b"1234")
+        assert handler.batch_store(handles=[b"1", b"2"], keys=["d", "e"]) == [True] * 2
+        assert handler.batch_store(keys=["f"], handles=iter([b"123"])) == [True]
+        assert handler.exists(key="f") and handler.retrieve(verify=False, key="a") is not None
+    with MaruHandler(MaruConfig(server_url=url, chunk_size_bytes=CHUNK)) as other:
+        told = other.get_stats()["stats_manager"]["clients"]["user"]["operations"]
+    assert (told["store"]["count"], told["store"]["total_size"]) == (3, 9)
+    assert (told["batch_store"]["count"], told["batch_store"]["total_size"]) == (2, 2)
+
+
+def test_a_count_that_fails_leaves_the_answer(url, monkeypatch):
+    def fails(*_, **__):
+        raise LookupError("no such count")
+
+    monkeypatch.setitem(call_stats._CALLS, "store", fails)
+    config = MaruConfig(server_url=url, chunk_size_bytes=CHUNK, enable_stats=True)
+    with MaruHandler(config) as handler:
+        assert handler.store("a", data=b"1") is True
 
 
 def test_nobody_to_tell_disturbs_nobody(server):
