@@ -19,6 +19,8 @@ logger = setup_package_logging("maru_handler")
 
 # Views of the server, by their numbers on the wire.
 _SUMMARY, _REGIONS = 1, 3
+_PAGE_STEP = 512  # the server cuts pages of a multiple of it
+_LABEL_BYTES_MAX = 63
 
 RegionAdded = Callable[[int, int], None]
 
@@ -41,12 +43,15 @@ class MaruHandler(_maru.NativeHandler):
         self._region_added: RegionAdded | None = None
         self._regions_told: set[int] = set()
         self._unreported_told = False
+        label = self.instance_id.encode(errors="replace")[:_LABEL_BYTES_MAX]
         super().__init__(
             server_url=self._config.server_url,
-            label=str(self._config.instance_id),
+            label=label.decode(errors="ignore"),
             namespace=self._config.namespace,
-            page_bytes=self._config.chunk_size_bytes,
-            budget_bytes=0 if self._config.auto_expand else self._config.pool_size,
+            page_bytes=max(self._config.chunk_size_bytes, _PAGE_STEP),
+            budget_bytes=(
+                0 if self._config.auto_expand else max(self._config.pool_size, self._page_bytes())
+            ),
             timeout_ms=self._config.timeout_ms,
         )
         self._call_stats: CallStats | None = None
@@ -104,15 +109,20 @@ class MaruHandler(_maru.NativeHandler):
     # --- Regions.
 
     def get_chunk_size(self) -> int:
-        """Bytes of a page."""
+        """chunk_size_bytes. Pages are cut at the next multiple of 512 bytes: page N of a region
+        begins at N times that, which is this size where it is such a multiple."""
         return self._config.chunk_size_bytes
+
+    def _page_bytes(self) -> int:
+        """What a page of this handler takes of a region."""
+        return -(-self._config.chunk_size_bytes // _PAGE_STEP) * _PAGE_STEP
 
     def _page_regions(self) -> dict[int, int]:
         """Pages of each region whose pages are of this handler's size, by region id."""
         if not self.connected:
             return {}
-        size = self._config.chunk_size_bytes
-        return {region: pages for region, pages, page in self._regions() if page >= size}
+        size = self._page_bytes()
+        return {region: pages for region, pages, page in self._regions() if page == size}
 
     def get_region_page_count(self, region_id: int) -> int | None:
         """Pages of a region, None when there is none such."""
@@ -207,7 +217,7 @@ class MaruHandler(_maru.NativeHandler):
 
     def _store_regions(self) -> dict[str, Any]:
         """Regions of pages of this handler's size, which it shares with all that use that size."""
-        size = self._config.chunk_size_bytes
+        size = self._page_bytes()
         shown = self._regions_shown()
         regions: list[dict[str, Any]] = []
         for region_id, pages in self._page_regions().items():

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import subprocess
 import sys
 
@@ -50,6 +51,22 @@ def test_it_takes_upstreams_fields_by_position():
         ({"expand_size": 1 << 20, "auto_expand": False}, "auto_expand"),
         ({"expand_size": 1}, "expand_size"),
         ({"expand_size": 0}, "expand_size"),
+    ]
+    + [
+        ({name: given}, re.escape(f"{name} is {given!r}; "))
+        for name, values in {
+            "server_url": [None, b"tcp://host:1"],
+            "rm_address": [9850],
+            "namespace": [None, 7],
+            "pool_size": [1 << 64, 1e9, "4G", None],
+            "chunk_size_bytes": [0, -1, (1 << 40) + 1, 1.5],
+            "timeout_ms": [5000.0, "5000", -1, 0, 3_600_001, None, True],
+            "max_inflight": ["64", -1],
+            "expand_size": ["1G", 1 << 64],
+            "auto_expand": ["no", None, 2, 1.0],
+            "enable_stats": ["1"],
+        }.items()
+        for given in values
     ],
 )
 def test_what_cannot_be_is_refused_by_name(fields, names):
@@ -75,6 +92,30 @@ def test_another_word_is_refused_by_the_variables_name(monkeypatch, name, word):
     monkeypatch.setenv(name, word)
     with pytest.raises(ValueError, match=name):
         MaruConfig()
+
+
+def test_numbers_of_other_libraries_are_numbers():
+    class Number:
+        def __index__(self):
+            return 4 << 20
+
+    config = MaruConfig(pool_size=Number(), auto_connect=0)
+    assert type(config.pool_size) is int and config.pool_size == 4 << 20
+    assert config.auto_connect is False
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"chunk_size_bytes": 1, "pool_size": 1, "auto_expand": False},
+        {"chunk_size_bytes": 1 << 40, "pool_size": 1 << 40, "auto_expand": False},
+        {"timeout_ms": 3_600_000},
+        {"instance_id": "ключ" * 40},
+        {"pool_size": (1 << 64) - 1, "auto_expand": False},
+    ],
+)
+def test_what_may_be_can_be_connected_with(connect, fields):
+    assert connect(**fields).connected
 
 
 def test_it_is_frozen():

@@ -315,6 +315,29 @@ def test_regions_are_told(handler):
     assert handler.get_buffer_view(1, 0, 1) is None
 
 
+def test_regions_are_those_of_this_handlers_page_size(connect):
+    sizes = {1: 512, 1000: 1024, CHUNK: CHUNK, 16 * CHUNK: 16 * CHUNK}
+    handlers = {chunk: connect(chunk_size_bytes=chunk) for chunk in sizes}
+    handles = {chunk: handler.alloc(chunk) for chunk, handler in handlers.items()}
+    for chunk, handler in handlers.items():
+        assert handler.get_chunk_size() == chunk
+        told = {}
+        handler.set_on_region_added(told.__setitem__)
+        region_id, page_bytes = handles[chunk].region_id, sizes[chunk]
+        assert list(told) == handler.get_owned_region_ids() == [region_id]
+        regions = handler.get_stats()["store_regions"]
+        assert regions["num_regions"] == 1
+        only = regions["regions"][0]
+        assert (only["region_id"], only["chunk_size"]) == (region_id, page_bytes)
+        assert only["pool_size"] == regions["total_pool_size"] == told[region_id] * page_bytes
+        assert only["page_count"] == told[region_id] == handler.get_region_page_count(region_id)
+        page = handler.alloc(1)
+        page.buf[:] = b"x"
+        assert bytes(handler.get_buffer_view(region_id, page.page_index * page_bytes, 1)) == b"x"
+    one_page = connect(chunk_size_bytes=1000, pool_size=1000, auto_expand=False)
+    assert put(one_page, "key", b"1")
+
+
 def test_statistics(handler):
     assert put(handler, "key", b"1234")
     stats = handler.get_stats()
