@@ -7,7 +7,6 @@ together, so there is never a part of a page. docs/decisions/0011 says who copie
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -23,6 +22,7 @@ from maru import AllocHandle, MaruHandler
 from maru_common import setup_package_logging
 from maru_handler.memory import MemoryInfo
 from maru_sglang.config import MaruSGLangConfig
+from maru_sglang.handlers import Handlers
 from maru_sglang.hits import all_pages, block_groups, trailing_pages
 from maru_sglang.host_pages import HostPages, host_pages
 from maru_sglang.rates import Rates
@@ -37,8 +37,6 @@ T = TypeVar("T")
 _KV = str(PoolName.KV)
 _TENSOR_PAGE_BYTES = 1 << 20  # for set() before a host pool is registered
 _DELETED_AT_ONCE = 1024
-# What Maru, torch and SGLang's host pools raise.
-_FAILURES = (RuntimeError, ValueError, TypeError, AssertionError)
 
 
 class MaruStorage(HiCacheStorage):  # type: ignore[misc, unused-ignore]
@@ -64,30 +62,15 @@ class MaruStorage(HiCacheStorage):  # type: ignore[misc, unused-ignore]
         self._pages: dict[str, HostPages[Any]] = {}
         self.mem_pool_host: Any = None
         self.registered_pools: dict[str, Any] = {}
-        self._lock = threading.Lock()
-        # By the bytes of the pages that they store to: one for each size, as pools have them.
-        self._handlers: dict[int, MaruHandler] = {}
+        self._handlers = Handlers(self._config)
         self._rates = Rates() if getattr(storage_config, "enable_storage_metrics", False) else None
         self._reader()
 
     # --- Handlers.
 
-    def _handler(self, page_bytes: int) -> MaruHandler:
-        """The one that stores to pages of that size; connects it when it is not there yet."""
-        with self._lock:
-            handler = self._handlers.get(page_bytes)
-            if handler is None:
-                handler = MaruHandler(self._config.handler_config(page_bytes))
-                if not handler.connect():
-                    raise RuntimeError(
-                        f"cannot connect to Maru at {self._config.server_url}: its log says why"
-                    )
-                self._handlers[page_bytes] = handler
-            return handler
-
     def _reader(self) -> MaruHandler:
         """Any handler finds pages of any size."""
-        return self._handler(self._config.page_bytes(self._kv_bytes() or _TENSOR_PAGE_BYTES))
+        return self._handlers.of(self._config.page_bytes(self._kv_bytes() or _TENSOR_PAGE_BYTES))
 
     def _kv_bytes(self) -> int:
         pages = self._pages.get(_KV)
@@ -96,8 +79,8 @@ class MaruStorage(HiCacheStorage):  # type: ignore[misc, unused-ignore]
     def _or(self, otherwise: T, what: str, call: Callable[[], T]) -> T:
         try:
             return call()
-        except _FAILURES as error:
-            logger.warning("%s: %s", what, error)
+        except Exception as error:  # noqa: BLE001, whatever Maru, torch and host pools raise
+            logger.warning("%s: %s", what, _said(error))
             return otherwise
 
     def _keys(self, keys: Iterable[str], pool: str = _KV) -> list[str]:
@@ -224,7 +207,7 @@ class MaruStorage(HiCacheStorage):  # type: ignore[misc, unused-ignore]
         places = pages.places(indices, len(keys))
         if pages.page_bytes == 0:
             return [True] * len(keys)
-        handler = self._handler(self._config.page_bytes(pages.page_bytes))
+        handler = self._handlers.of(self._config.page_bytes(pages.page_bytes))
 
         def page_of(number: int) -> AllocHandle:
             page = handler.alloc(pages.page_bytes)
@@ -341,11 +324,7 @@ class MaruStorage(HiCacheStorage):  # type: ignore[misc, unused-ignore]
 
     def close(self) -> None:
         """Disconnects. Tensors that get() answered stay; a later call connects anew."""
-        with self._lock:
-            handlers = list(self._handlers.values())
-            self._handlers.clear()
-        for handler in handlers:
-            handler.close()
+        self._handlers.close()
 
 
 def _store(
@@ -359,14 +338,19 @@ def _store(
     try:
         for number in wanted:
             pages.append(page_of(number))
-    except _FAILURES as error:
+    except Exception as error:  # noqa: BLE001, as in _or
         missing = len(wanted) - len(pages)
-        logger.warning("%d of %d pages are not stored: %s", missing, len(keys), error)
+        logger.warning("%d of %d pages are not stored: %s", missing, len(keys), _said(error))
     made = wanted[: len(pages)]
     answers = handler.batch_store([keys[number] for number in made], pages)
     for number, answer in zip(made, answers, strict=True):
         stored[number] = answer
     return stored
+
+
+def _said(error: Exception) -> str:
+    """For the log, which may keep what it is given: with an error, the pages of its frames."""
+    return f"{type(error).__name__}: {error}"
 
 
 def _is_hash(key: bytes) -> bool:

@@ -4,8 +4,13 @@ import struct
 
 import pytest
 
+import torch
+from lmcache.v1.memory_management import MemoryFormat
 from lmcache_peer import CHUNK, TOKEN_BYTES, Backend
 from peers import Peer, at_once, opened, two
+
+from maru import MaruConfig, MaruHandler
+from maru_lmcache import CxlMemoryAdapter
 
 PAIRS = 30
 KEYS = list(range(16))
@@ -136,3 +141,20 @@ def test_a_stray_write_stops_its_writer(processes, server):
         stray.process.join()
         assert stray.process.exitcode < 0, "stopped by a signal"
         assert one("get", 1) == bytes_of(1)
+
+
+class ClosedBesideIt(MaruHandler):
+    """As if another thread closed it right after each page."""
+
+    def alloc(self, size):
+        handle = super().alloc(size)
+        self.close()
+        return handle
+
+
+def test_a_close_beside_an_allocation_leaves_no_memory(server):
+    handler = ClosedBesideIt(MaruConfig(server_url=server.metadata))
+    assert handler.connect()
+    shape, dtype = torch.Size([2, 1, 4, 8]), torch.bfloat16
+    adapter = CxlMemoryAdapter(handler, [shape], [dtype], MemoryFormat.KV_2LTD, 128)
+    assert adapter.allocate(shape, dtype) is None

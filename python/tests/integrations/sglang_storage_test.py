@@ -2,7 +2,9 @@
 
 import os
 import pathlib
+import signal
 import threading
+import time
 
 import pytest
 
@@ -64,6 +66,63 @@ def test_what_cannot_be_had_or_stored(storage):
     assert one.batch_exists(["a", "b"]) == 1
     assert one.batch_get_v1(["a"], torch.arange(4)) == [False], "no pool is registered"
     assert one.batch_set_v1(["a"], torch.arange(4)) == [False]
+
+
+def test_whatever_is_raised_inside_is_said_and_not_raised(storage, monkeypatch, caplog):
+    pool = mha_pool()
+    one = storage(pool)
+    assert one.set("a", torch.zeros(16)) is True
+    assert one.get("a", bytearray(64)) is None
+    assert one.batch_set_v1(["b"], list(range(4))) == [False], "no tensor of indices"
+    assert one.batch_get_v1(["b"], list(range(4))) == [False]
+    assert one.batch_set(["b"], 7) is False
+    assert caplog.text.count("AttributeError") == 3
+
+    def fails(*_):
+        raise IndexError("beyond the pool")
+
+    assert one.batch_set_v1(["c"], indices(pool, [1])) == [True]
+    monkeypatch.setattr(pool, "get_page_buffer_meta", fails)
+    assert one.batch_set_v1(["d"], indices(pool, [1])) == [False]
+    assert one.batch_get_v1(["c"], indices(pool, [1])) == [False]
+    monkeypatch.setattr(one._pages["kv"], "_places", lambda indices: [None])
+    monkeypatch.setattr(one._pages["kv"], "save", fails)
+    monkeypatch.setattr(one._pages["kv"], "load", fails)
+    assert one.batch_set_v1(["d"], indices(pool, [1])) == [False]
+    assert one.batch_get_v1(["c"], indices(pool, [1])) == [False]
+    assert caplog.text.count("IndexError: beyond the pool") == 4
+    assert pool_held(one) == 0
+
+
+def seconds_of(call, threads):
+    """How long CALL takes in so many threads at the same time."""
+    ready = threading.Barrier(threads + 1)
+
+    def work():
+        ready.wait()
+        call()
+
+    all_of_them = [threading.Thread(target=work) for _ in range(threads)]
+    for thread in all_of_them:
+        thread.start()
+    ready.wait()
+    began = time.monotonic()
+    for thread in all_of_them:
+        thread.join()
+    return time.monotonic() - began
+
+
+def test_threads_share_an_attempt_to_connect(storage, server):
+    one = storage(extra={"maru_timeout_ms": 1000})
+    one.close()
+    server.process.send_signal(signal.SIGSTOP)
+    try:
+        alone = seconds_of(lambda: one.exists("a"), 1)
+        together = seconds_of(lambda: one.exists("a"), 16)
+    finally:
+        server.process.send_signal(signal.SIGCONT)
+    assert together < 8 * alone, "one after the other would take 16 times as long"
+    assert one.set("a", torch.zeros(1)) is one.exists("a") is True
 
 
 @pytest.mark.parametrize("key", ODD_KEYS)
