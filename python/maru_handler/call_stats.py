@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -83,7 +84,8 @@ _CALLS: dict[str, Judge] = {
 
 
 class CallStats:
-    """The calls of one handler. A thread of its own tells them, which a forked child has not."""
+    """The calls of one handler. A thread of its own tells them, which a forked child has not; it
+    ends with the handler, closed or not."""
 
     def __init__(self, handler: Any, server_url: str, client_id: str, timeout_ms: int) -> None:
         self._server_url = server_url
@@ -95,6 +97,7 @@ class CallStats:
         self._thread: threading.Thread | None = None
         for name, judge in _CALLS.items():
             setattr(handler, name, self._timed(name, getattr(handler, name), judge))
+        weakref.finalize(handler, self._ending.set).atexit = False
 
     def _timed(self, name: str, call: Callable[..., Any], judge: Judge) -> Callable[..., Any]:
         def timed(*args: Any, **keywords: Any) -> Any:

@@ -21,6 +21,9 @@ logger = setup_package_logging("maru_handler")
 _SUMMARY, _REGIONS = 1, 3
 _PAGE_STEP = 512  # the server cuts pages of a multiple of it
 _LABEL_BYTES_MAX = 63
+_REGION_ID_MAX, _OFFSET_MAX = (1 << 32) - 1, (1 << 63) - 1
+# What is shown of a server that does not answer.
+_AWAY: dict[str, Any] = {"pools": [], "clients": {"attached": 0}}
 
 RegionAdded = Callable[[int, int], None]
 
@@ -132,6 +135,14 @@ class MaruHandler(_maru.NativeHandler):
         """Regions that pages of this handler's size are cut from."""
         return list(self._page_regions())
 
+    def get_buffer_view(self, region_id: int, offset: int, size: int) -> memoryview | None:
+        """Read-only memory of a region, without a lease. None: there is none such."""
+        if not 0 <= region_id <= _REGION_ID_MAX or max(offset, size) > _OFFSET_MAX:
+            return None
+        if min(offset, size) < 0:
+            return None
+        return super().get_buffer_view(region_id, offset, size)
+
     def set_on_region_added(self, callback: RegionAdded | None) -> None:
         """Has CALLBACK(region_id, page_count) called for each region, those already there at once.
 
@@ -176,15 +187,24 @@ class MaruHandler(_maru.NativeHandler):
     # --- Statistics.
 
     def get_stats(self) -> dict[str, Any]:
-        """Counts of the server and of this handler, by upstream's names and some of its own."""
-        summary = json.loads(self._inspect(_SUMMARY, 0)[0])
-        regions = self._store_regions()
+        """Counts of the server and of this handler, by upstream's names and some of its own.
+
+        While the server is away its counts are 0, and the log says so.
+        """
+        own = dict(self._statistics())
+        try:
+            summary = json.loads(self._inspect(_SUMMARY, 0)[0])
+            regions = self._store_regions()
+            reported = self._reported()
+        except (_maru.NotConnectedError, _maru.DeadlineError) as error:
+            logger.warning("no statistics of the server: %s", error)
+            summary, regions, reported = _AWAY, _sums([]), {"clients": {}}
         return {
             **_server_stats(summary),
-            "stats_manager": self._reported(),
+            "stats_manager": reported,
             "store_regions": regions,
             "allocator": regions["regions"][0] if regions["regions"] else {},
-            "handler": dict(self._statistics()),
+            "handler": own,
         }
 
     def _reported(self) -> dict[str, Any]:
@@ -233,17 +253,21 @@ class MaruHandler(_maru.NativeHandler):
                     "utilization": (pages - free) / pages if pages else 0.0,
                 }
             )
-        pages = sum(region["page_count"] for region in regions)
-        free = sum(region["free_pages"] for region in regions)
-        return {
-            "num_regions": len(regions),
-            "total_pool_size": pages * size,
-            "total_page_count": pages,
-            "total_free_pages": free,
-            "total_allocated_pages": pages - free,
-            "utilization": (pages - free) / pages if pages else 0.0,
-            "regions": regions,
-        }
+        return _sums(regions)
+
+
+def _sums(regions: list[dict[str, Any]]) -> dict[str, Any]:
+    pages = sum(region["page_count"] for region in regions)
+    free = sum(region["free_pages"] for region in regions)
+    return {
+        "num_regions": len(regions),
+        "total_pool_size": sum(region["pool_size"] for region in regions),
+        "total_page_count": pages,
+        "total_free_pages": free,
+        "total_allocated_pages": pages - free,
+        "utilization": (pages - free) / pages if pages else 0.0,
+        "regions": regions,
+    }
 
 
 def _server_stats(summary: dict[str, Any]) -> dict[str, Any]:

@@ -310,9 +310,10 @@ def test_regions_are_told(handler):
     at = handle.page_index * CHUNK
     view = handler.get_buffer_view(handle.region_id, at, 1)
     assert bytes(view) == b"x" and view.readonly
-    assert handler.get_buffer_view(handle.region_id, 1 << 40, 1) is None
-    assert handler.get_buffer_view(handle.region_id, -1, 1) is None
-    assert handler.get_buffer_view(1, 0, 1) is None
+    for offset, size in [(1 << 40, 1), (-1, 1), (0, -1), (1 << 63, 1), (0, 1 << 64), (-1 << 70, 1)]:
+        assert handler.get_buffer_view(handle.region_id, offset, size) is None
+    for region_id in (1, -1, 1 << 32, 1 << 70):
+        assert handler.get_buffer_view(region_id, 0, 1) is None
 
 
 def test_regions_are_those_of_this_handlers_page_size(connect):
@@ -352,6 +353,30 @@ def test_statistics(handler):
     assert 0 < regions["utilization"] < 1
     assert stats["allocator"] == regions["regions"][0]
     assert stats["handler"]["stores"] == 1
+
+
+def numbers(told):
+    """All of them, at any depth."""
+    if isinstance(told, dict):
+        told = list(told.values())
+    return [n for one in told for n in numbers(one)] if isinstance(told, list) else [told]
+
+
+def test_statistics_without_a_server_are_zeros(handler, server, caplog):
+    assert put(handler, "key", b"1234")
+    there = handler.get_stats()
+    server.kill()
+    away = handler.get_stats()
+    assert "no statistics of the server" in caplog.text
+    assert away.pop("handler")["stores"] == there["handler"]["stores"] == 1
+    assert set(numbers(away)) == {0}
+    for name in ("kv_manager", "allocation_manager", "cxl_pool", "store_regions"):
+        assert away[name].keys() == there[name].keys()
+    server.start()
+    assert handler.healthcheck() and handler.get_stats()["kv_manager"]["total_entries"] == 1
+    handler.close()
+    with pytest.raises(RuntimeError):
+        handler.get_stats()
 
 
 def test_namespaces_do_not_see_each_other(connect):

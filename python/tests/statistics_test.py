@@ -1,5 +1,6 @@
 """Calls counted and timed for the server, with enable_stats or MARU_STAT=1."""
 
+import gc
 import os
 import pathlib
 
@@ -10,6 +11,7 @@ from maru import MaruConfig, MaruHandler, _maru
 from maru_handler import call_stats
 
 CHUNK = 64 << 10
+GONE_WITHIN_S = 60  # many times what it takes
 
 
 @pytest.fixture
@@ -108,6 +110,23 @@ def test_a_count_that_fails_leaves_the_answer(url, monkeypatch):
     config = MaruConfig(server_url=url, chunk_size_bytes=CHUNK, enable_stats=True)
     with MaruHandler(config) as handler:
         assert handler.store("a", data=b"1") is True
+
+
+def test_the_thread_ends_with_a_handler_that_is_dropped(url):
+    config = MaruConfig(
+        server_url=url, instance_id="user", chunk_size_bytes=CHUNK, enable_stats=True
+    )
+    handler = MaruHandler(config)
+    assert handler.connect() and handler.store("a", data=b"1")
+    thread = handler._call_stats._thread
+    assert thread.is_alive()
+    del handler
+    gc.collect()
+    thread.join(GONE_WITHIN_S)
+    assert not thread.is_alive()
+    with MaruHandler(MaruConfig(server_url=url, chunk_size_bytes=CHUNK)) as other:
+        told = other.get_stats()["stats_manager"]["clients"]["user"]["operations"]
+    assert told["store"]["count"] == 1, "the rest is told"
 
 
 def test_nobody_to_tell_disturbs_nobody(server):
