@@ -89,6 +89,16 @@ class Server:
     def kill(self):
         return self.end(signal.SIGKILL)
 
+    @contextlib.contextmanager
+    def standing_still(self):
+        """Stopped meanwhile, with all its threads."""
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
     def run(self, *words, data=None, env=None):
         """One command of the client's side; the finished process."""
         command = self.command(words[0], "--server", self.socket, *words[1:])

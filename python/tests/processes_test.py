@@ -121,6 +121,42 @@ def test_other_threads_run_while_one_waits_for_the_server(handler, server, call)
     assert counted >= 1000
 
 
+def store_and_stay(socket, stored):
+    """A writer that keeps pages in hand, unfinished ones too, until it is killed."""
+    handler = MaruHandler(MaruConfig(server_url=socket, chunk_size_bytes=CHUNK))
+    assert handler.connect()
+    for key in KEYS:
+        assert put(handler, key, bytes_of(key))
+    unfinished = handler.alloc(CHUNK)
+    unfinished.buf[:4] = b"half"
+    stored.send(len(KEYS))
+    signal.pause()
+
+
+def test_views_live_on_when_their_writer_is_killed(connect, server):
+    context = multiprocessing.get_context("spawn")
+    stored, end = context.Pipe()
+    writer = context.Process(target=store_and_stay, args=(str(server.socket), end))
+    writer.start()
+    assert stored.recv() == len(KEYS)
+    reader = connect()
+    infos = reader.batch_retrieve(KEYS)
+    os.kill(writer.pid, signal.SIGKILL)
+    writer.join()
+    assert writer.exitcode == -signal.SIGKILL
+    assert reader.batch_delete(KEYS) == [True] * len(KEYS)
+    others = [f"other/{i}" for i in range(2 * len(KEYS))]
+    assert reader.batch_store(others, [b"\xff" * CHUNK] * len(others)) == [True] * len(others)
+    assert [bytes(info.view) for info in infos] == [bytes_of(key) for key in KEYS]
+    server.kill()
+    server.start()
+    assert [bytes(info.view) for info in infos] == [bytes_of(key) for key in KEYS]
+    assert reader.healthcheck()
+    infos.clear()
+    assert reader._statistics()["leases"] == 0
+    audit(server)
+
+
 def in_child(body):
     """Runs BODY in a forked child; whether it returned."""
     child = os.fork()

@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import signal
 import threading
 import time
 
@@ -115,12 +114,9 @@ def seconds_of(call, threads):
 def test_threads_share_an_attempt_to_connect(storage, server):
     one = storage(extra={"maru_timeout_ms": 1000})
     one.close()
-    server.process.send_signal(signal.SIGSTOP)
-    try:
+    with server.standing_still():
         alone = seconds_of(lambda: one.exists("a"), 1)
         together = seconds_of(lambda: one.exists("a"), 16)
-    finally:
-        server.process.send_signal(signal.SIGCONT)
     assert together < 8 * alone, "one after the other would take 16 times as long"
     assert one.set("a", torch.zeros(1)) is one.exists("a") is True
 
