@@ -123,18 +123,43 @@ def test_it_is_frozen():
         MaruConfig().pool_size = 1
 
 
-@pytest.mark.parametrize(
-    ("level", "prints"), [(None, False), ("debug", True), ("nonsense", True), ("critical", False)]
-)
-def test_the_log_level_of_the_environment(tmp_path, level, prints):
+def said(level, program):
+    """What a process prints whose handler finds no server, with the variable at that level."""
     environment = {name: value for name, value in os.environ.items() if name != "MARU_LOG_LEVEL"}
     if level is not None:
         environment["MARU_LOG_LEVEL"] = level
-    program = (
-        "import maru;"
-        f"maru.MaruHandler(maru.MaruConfig(server_url={str(tmp_path / 'nobody')!r})).connect()"
-    )
     done = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
     )
-    assert (" ERROR maru_handler: cannot connect" in done.stderr) == prints
+    return done.stderr
+
+
+CONNECT = "maru.MaruHandler(maru.MaruConfig(server_url='/nowhere/nobody')).connect()\n"
+
+
+@pytest.mark.parametrize(
+    ("level", "lines"), [(None, 0), ("debug", 1), ("nonsense", 1), ("critical", 0)]
+)
+def test_the_log_level_of_the_environment(level, lines):
+    told = said(level, f"import maru\n{CONNECT}")
+    assert told.count(" ERROR maru_handler: cannot connect") == lines
+
+
+SET_UP = "import logging; logging.basicConfig(format='ours %(name)s: %(message)s')\n"
+ITS_OWN = "import logging; logging.getLogger('maru_handler').addHandler(logging.StreamHandler())\n"
+
+
+@pytest.mark.parametrize("level", [None, "info"])
+@pytest.mark.parametrize(
+    "program",
+    [f"{SET_UP}import maru\n{CONNECT}", f"import maru\n{SET_UP}{CONNECT}"]
+    + [f"import maru\n{ITS_OWN}{CONNECT}"],
+)
+def test_a_line_is_printed_once_where_the_application_prints(level, program):
+    assert said(level, program).count("cannot connect") == 1
+
+
+def test_both_ways_of_printing_one_after_the_other():
+    told = said("info", f"import maru\n{CONNECT}{SET_UP}{CONNECT}")
+    assert told.count(" ERROR maru_handler: cannot connect") == 1
+    assert told.count("ours maru_handler: cannot connect") == 1
