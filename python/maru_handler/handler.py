@@ -165,11 +165,17 @@ class MaruHandler(_maru.NativeHandler):
         """A page to write SIZE bytes to. Usually no message to the server.
 
         Raises:
-            InvalidArgumentError: SIZE is 0, or over the size of a page.
+            InvalidArgumentError: SIZE is not positive, or over the size of a page.
             PoolFullError: the pool is full and nothing may go.
             NotConnectedError: not connected, or the server is away.
         """
-        handle = super().alloc(size)
+        try:
+            handle = super().alloc(size)
+        except TypeError:
+            if isinstance(size, int):  # but not one that the native call can take
+                message = f"size is {size}; it takes 1 to the size of a page"
+                raise _maru.InvalidArgumentError(message) from None
+            raise
         if self._region_added is not None and handle.region_id not in self._regions_told:
             self._tell_regions()
         return handle

@@ -227,7 +227,7 @@ def test_numbers_are_keys_of_their_own(handler):
             handler.exists(key)
 
 
-@pytest.mark.parametrize("size", [0, CHUNK + 1, 1 << 62])
+@pytest.mark.parametrize("size", [0, CHUNK + 1, 1 << 62, 1 << 64, -1, -1 << 70])
 def test_sizes_that_cannot_be(handler, size):
     with pytest.raises(ValueError, match=str(size)):
         handler.alloc(size)
