@@ -50,9 +50,9 @@ struct Case {
   uint64_t seed = 0;
 };
 
-// Calls `call` until the time is over.
 Status Right(bool right) { return right ? OkStatus() : Internal("an answer is wrong"); }
 
+// Calls `call` until the time is over.
 template <typename Call>
 Result<std::string> Measure(const Case& c, Clocked clocked, const Call& call) {
   const uint64_t sample_mask = clocked == Clocked::kEvery16th ? 15 : 0;

@@ -34,7 +34,6 @@ namespace {
 
 // How often what nobody announces is looked at.
 constexpr uint64_t kDetachedPollNs = 100'000'000;  // locks of detached clients
-constexpr uint64_t kCondemnedPollNs = 50'000'000;  // leases on condemned pages
 constexpr uint64_t kTouchDrainNs = 1'000'000'000;  // touch rings
 constexpr uint64_t kTouchPauseNs = 1'000'000;      // between two bounded parts of that
 constexpr uint64_t kGrowthPauseNs = 1'000'000;     // between two bounded parts of index growth
@@ -264,8 +263,7 @@ uint64_t Engine::Impl::Tick() {
   if (core.clients.detached() > 0) wake(core.now_ns + kDetachedPollNs);
   for (const std::unique_ptr<Stock>& stock : core.stocks) {
     if (const uint64_t ends_ns = stock->EndQuarantines(core.now_ns)) wake(ends_ns);
-    retirement.Reap(stock.get());
-    if (stock->reapable() > 0) wake(core.now_ns + kCondemnedPollNs);
+    if (const uint64_t at_ns = retirement.ReapInTurn(stock.get())) wake(at_ns);
     for (const uint64_t unix_ns :
          {stock->EndHolds(core.NowUnix()), stock->client_regions().EndHolds(core.NowUnix())}) {
       if (unix_ns != 0) wake(core.now_ns + (unix_ns - std::min(unix_ns, core.NowUnix())));

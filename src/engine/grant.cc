@@ -74,8 +74,12 @@ void Granting::Refill(Client* client, uint64_t page_bytes, uint32_t count,
   // A cache that is full has none free as a rule. Where the client's next call would find none in
   // hand, the keys that it would cost go now, and save it a message; but few beside those there.
   const Scope scope{.page_bytes = page_bytes};
-  if (pages->empty() && client->granted_bytes == 0 && scope.LivePages(*core_) >= kLivePerRefill) {
-    if (evictor_->Evict(scope, page_bytes) > 0) TakeFree(client, page_bytes, count, pages);
+  if (pages->empty() && !Cutting(page_bytes) && client->granted_bytes == 0 &&
+      scope.LivePages(*core_) >= kLivePerRefill) {
+    if (FreeOtherSizes(page_bytes) > 0) Cut(client, page_bytes, count, pages);
+    if (pages->empty() && !Cutting(page_bytes) && evictor_->Evict(scope, page_bytes) > 0) {
+      TakeFree(client, page_bytes, count, pages);
+    }
   }
   core_->counters.pages_granted += pages->size();
 }

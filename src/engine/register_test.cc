@@ -396,6 +396,29 @@ TEST(RefillTest, InAFullPoolNoKeyGoesWhileTheClientHasPages) {
   EXPECT_EQ(Offenders(host.engine()), "");
 }
 
+TEST(RefillTest, IdleRegionsOfOtherSizesGoBeforeKeys) {
+  TestEngine host({.pools = {128 * kMiB}});
+  TestClient client(&host), other(&host);
+  constexpr uint64_t kSmall = 256 * kKiB;
+  for (int i = 0; i < 160; ++i) other.Put("small" + std::to_string(i), kSmall);
+  uint64_t stored = 0;
+  do {
+    client.Put("large" + std::to_string(stored++), kMiB);
+  } while (host->Count(PoolIndex(0)).live == 160 + stored);
+  for (int i = 0; i < 160; ++i) other.Delete("small" + std::to_string(i));
+  host.EndCuts();
+  // Each store takes the one page that the client has, and wishes for another.
+  uint64_t live = host->Count(PoolIndex(0)).live;
+  wire::PageRef page = client.Grant(kMiB)[0];
+  for (int i = 0; i < 20; ++i) {
+    const auto reply = StoreAndRefill(&client, "more" + std::to_string(i), page, 1);
+    ASSERT_EQ(reply.refill.size(), 1u) << i;
+    page = reply.refill[0];
+    EXPECT_EQ(host->Count(PoolIndex(0)).live, ++live) << i;
+  }
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
 TEST(RefillTest, WithoutAnyTheReplyIsAsGood) {
   TestEngine host({.pools = {32 * kMiB}});
   TestClient client(&host, {.budget_bytes = kMiB});

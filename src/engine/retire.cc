@@ -130,6 +130,21 @@ uint32_t Retirement::Reap(Stock* stock) {
   return freed;
 }
 
+uint64_t Retirement::ReapInTurn(Stock* stock) {
+  Turn& turn = turns_[stock->index().value()];
+  const uint64_t waiting = stock->reapable();
+  if (core_->now_ns >= turn.next_ns) {
+    const uint64_t freed = Reap(stock);
+    const bool stalled = freed * kReapYield < std::min<uint64_t>(waiting, kReapMax);
+    turn.pause_ns =
+        stalled ? std::clamp(2 * turn.pause_ns, kReapPauseNs, kReapPauseMaxNs) : kReapPauseNs;
+    turn.next_ns = core_->now_ns + turn.pause_ns;
+  }
+  if (stock->reapable() > 0) return turn.next_ns;
+  turn = {};
+  return 0;
+}
+
 Status Retirement::Delete(const Client& client, const wire::DeleteRequest& request,
                           wire::DeleteReply* reply) {
   reply->outcomes = DeleteKeys(client.name_space, request.keys);

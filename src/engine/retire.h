@@ -3,6 +3,7 @@
 // is answered on the base of RETIRING.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -36,6 +37,13 @@ class Retirement {
   // Condemned pages looked at in one pass, and as many extents.
   static constexpr uint32_t kReapMax = 32 * 1024;
 
+  // Between two passes that nothing asks for: while they free next to nothing, since readers hold
+  // on, the pause doubles up to the maximum.
+  static constexpr uint64_t kReapPauseNs = 50'000'000;
+  static constexpr uint64_t kReapPauseMaxNs = 1'000'000'000;
+  // A pass that frees less than this part of what it looks at has freed next to nothing.
+  static constexpr uint64_t kReapYield = 64;
+
   explicit Retirement(Core* core) : core_(core) {}
 
   // REQUIRES: each target is LIVE, none is named twice.
@@ -43,6 +51,9 @@ class Retirement {
   // Frees condemned pages that nobody holds any more. Those that were told to readers without
   // leases are not looked at before that ends. Returns how many.
   uint32_t Reap(Stock* stock);
+  // The same where it is time for it: nobody announces that a lease has ended. Returns when it is
+  // next, 0: no page waits.
+  uint64_t ReapInTurn(Stock* stock);
 
   // An outcome for each key, in order.
   std::vector<wire::DeleteOutcome> DeleteKeys(const catalogue::Namespace& name_space,
@@ -55,7 +66,12 @@ class Retirement {
   void AddCondemned(Stock* stock, PageLists::Id list, std::vector<Target>* targets) const;
   void FreeUnheld(Stock* stock, std::span<Target*> targets);
 
+  struct Turn {
+    uint64_t next_ns = 0, pause_ns = 0;
+  };
+
   Core* core_;
+  std::array<Turn, layout::kPoolsMax> turns_;  // by pool
 };
 
 }  // namespace maru::engine

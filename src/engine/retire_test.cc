@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "base/sequence_point.h"
+#include "engine/retire.h"
 #include "engine/test_engine.h"
 
 namespace maru::engine {
@@ -81,6 +82,31 @@ TEST(DeleteTest, ALeasedPageKeepsItsBytesUntilTheLeaseEnds) {
   host.Tick();
   EXPECT_EQ(host.State(page).state(), PageState::kFree);
   EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+// While readers hold on to all of them, looks become rare; what is freed makes them frequent again.
+TEST(DeleteTest, CondemnedPagesThatStayHeldAreLookedAtLessAndLess) {
+  TestEngine host;
+  TestClient client(&host);
+  const wire::PageRef first = client.Put("first"), second = client.Put("second");
+  for (const wire::PageRef& page : {first, second}) ASSERT_TRUE(client.Lease(page));
+  client.Delete("first");
+  client.Delete("second");
+  for (int i = 0; i < 8; ++i) {
+    host.Advance(Retirement::kReapPauseMaxNs);
+    host.Tick();
+  }
+  client.Release(first);
+  host.Advance(Retirement::kReapPauseNs);
+  host.Tick();
+  EXPECT_EQ(host.State(first).state(), PageState::kCondemned);
+  host.Advance(Retirement::kReapPauseMaxNs);
+  host.Tick();
+  EXPECT_EQ(host.State(first).state(), PageState::kFree);
+  client.Release(second);
+  host.Advance(Retirement::kReapPauseNs);
+  host.Tick();
+  EXPECT_EQ(host.State(second).state(), PageState::kFree);
 }
 
 TEST(DeleteTest, CondemnedPagesAreLookedAtWhenPagesAreNeeded) {

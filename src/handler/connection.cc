@@ -61,8 +61,12 @@ Handler::Impl::Arrival Handler::Impl::Arrive() const {
   return arrival;
 }
 
+uint64_t Handler::Impl::Waited(const Arrival& arrival) const {
+  return static_cast<uint64_t>(clock_->Now() - arrival.at_ns);
+}
+
 Status Handler::Impl::CheckTurn(const Arrival& arrival) const {
-  const auto waited = static_cast<uint64_t>(clock_->Now() - arrival.at_ns);
+  const uint64_t waited = Waited(arrival);
   if (options_.turn_wait_ns_max == 0 || waited <= options_.turn_wait_ns_max) return OkStatus();
   return DeadlineExceeded("other calls of this client have waited for the server for " +
                           std::to_string(waited / kNanosPerMilli) + " ms: it is stopped or busy");
@@ -103,7 +107,7 @@ Status Handler::Impl::Settle() {
     done += count;
   } while (done < named.size());
   settle_needed_ = false;
-  PublishCounts();
+  PublishInTurn();
   return OkStatus();
 }
 
@@ -168,7 +172,7 @@ Status Handler::Impl::CallReady(const wire::Request& request, wire::Reply* reply
   MutexLock call(call_mutex_);
   MARU_RETURN_IF_ERROR(CheckTurn(arrival));
   const Answer answer = CallReadyLocked(arrival, request, reply, serial);
-  PublishCounts();
+  PublishInTurn();
   return answer.status();
 }
 
@@ -190,6 +194,14 @@ Status Handler::Impl::Ask(const wire::Request& request, wire::Reply* reply) {
   return answer.status();
 }
 
+void Handler::Impl::PublishInTurn() {
+  {
+    MutexLock state(state_mutex_);
+    applied_request_ = link_->last_request();
+  }
+  PublishCounts();
+}
+
 void Handler::Impl::PublishCounts() {
   const auto current = session();
   if (current == nullptr) return;
@@ -202,7 +214,7 @@ void Handler::Impl::PublishCounts() {
         ledger_.Count(pool, Holding::kUnknown) + ledger_.Count(pool, Holding::kInFlight);
     counts.held_pages =
         ledger_.Count(pool, Holding::kHeld) + ledger_.Count(pool, Holding::kLingers);
-    counts.last_request = link_->last_request();
+    counts.last_request = applied_request_;
     current->pools[p].mapped->leases().Publish(counts);
   }
 }
@@ -256,7 +268,7 @@ void Handler::Impl::Close(HeldPages held) {
   if (phase_.load(std::memory_order_relaxed) != Phase::kOpen) return;
   // Connected, so nothing is let go until the end.
   if (link_->connected() && EnsureReady(Arrive()).ok()) GiveBackAll(held);
-  PublishCounts();
+  PublishInTurn();
   phase_.store(Phase::kClosed, std::memory_order_relaxed);
   {
     MutexLock state(state_mutex_);
@@ -298,7 +310,7 @@ uint64_t Handler::Impl::TickInTurn() {
   if (!any) return 0;
   if (!idle && Recalled() == 0) return static_cast<uint64_t>(now) + options_.grant_idle_ns;
   GiveBackHand(idle ? 0 : keep);
-  PublishCounts();
+  PublishInTurn();
   return static_cast<uint64_t>(now) + options_.grant_idle_ns;
 }
 

@@ -129,6 +129,7 @@ class Handler::Impl {
   Arrival Arrive() const;
   // DeadlineExceeded: the call has waited for its turn longer than it may.
   Status CheckTurn(const Arrival& arrival) const MARU_REQUIRES(call_mutex_);
+  uint64_t Waited(const Arrival& arrival) const;  // ns
   // Connected and settled, or the reason why not: at most one attempt to connect, and when one has
   // failed since the call came, its result. May let go of call_mutex_.
   Status EnsureReady(const Arrival& arrival) MARU_REQUIRES(call_mutex_);
@@ -155,7 +156,10 @@ class Handler::Impl {
                          uint64_t serial = kAnySession) MARU_REQUIRES(call_mutex_);
   Status CallReady(const wire::Request& request, wire::Reply* reply, uint64_t serial = kAnySession)
       MARU_EXCLUDES(call_mutex_);
+  // The counts of the ledger, for audit, with the number of the last request whose reply is in it.
   void PublishCounts() MARU_EXCLUDES(state_mutex_);
+  // The same where every reply that came in is in the ledger.
+  void PublishInTurn() MARU_REQUIRES(call_mutex_) MARU_EXCLUDES(state_mutex_);
   // Gives back pages in hand until `keep` are left.
   void GiveBackHand(uint64_t keep) MARU_REQUIRES(call_mutex_);
   uint64_t TickInTurn() MARU_REQUIRES(call_mutex_);
@@ -170,6 +174,8 @@ class Handler::Impl {
   uint64_t HandKeep() MARU_REQUIRES(state_mutex_);
   uint64_t Recalled() const;
   Status RequestGrants(const Arrival& arrival) MARU_REQUIRES(call_mutex_);
+  // How many answers of a request for pages may name none.
+  uint64_t AnswersMax() const;
   void TakeGrants(std::span<const wire::PageRef> pages) MARU_REQUIRES(state_mutex_);
   // A page with the number of its handing out, and of which session it is: in the pools of a later
   // one its record is another page.
@@ -281,6 +287,7 @@ class Handler::Impl {
   std::map<PlaceKey, std::shared_ptr<MemoryHold>> holds_ MARU_GUARDED_BY(state_mutex_);
   uint64_t batch_pages_ MARU_GUARDED_BY(state_mutex_) = kHandStartPages;
   int64_t last_alloc_ns_ MARU_GUARDED_BY(state_mutex_) = 0;
+  uint64_t applied_request_ MARU_GUARDED_BY(state_mutex_) = 0;
 
   mutable SharedMutex session_mutex_ MARU_ACQUIRED_AFTER(state_mutex_);
   std::shared_ptr<const Session> session_ MARU_GUARDED_BY(session_mutex_);

@@ -88,24 +88,39 @@ Status Handler::Impl::RequestGrants(const Arrival& arrival) {
     request.count = static_cast<uint32_t>(std::min(batch_pages_, HandPagesMax()));
     batch_pages_ = std::min(batch_pages_ * 2, HandPagesMax());
   }
-  // A page of several units may take several answers without a page, each of them a unit nearer to
-  // it; one more for the rest of a unit, and one with the page.
-  const uint64_t units = request.page_bytes / layout::kUnitBytes;
-  const uint64_t answers_max = request.page_bytes <= layout::kUnitBytes ? 1 : units + 2;
-  for (uint64_t answers = 0; answers < answers_max; ++answers) {
+  for (uint64_t answers = 0, most = AnswersMax(); answers < most; ++answers) {
     Add(counts_.alloc_messages);
     wire::Reply reply;
     const Answer answer = CallReadyLocked(arrival, request, &reply);
     if (!answer.ok()) return answer.status();
     const auto* grant = std::get_if<wire::GrantReply>(&reply);
-    if (grant == nullptr) break;
-    if (grant->pages.empty()) continue;
-    MutexLock state(state_mutex_);
-    TakeGrants(grant->pages);
-    return OkStatus();
+    if (grant == nullptr || (grant->pages.empty() && most == 1)) {
+      settle_needed_ = true;
+      return DataLoss("the answer to a grant names no page");
+    }
+    if (!grant->pages.empty()) {
+      MutexLock state(state_mutex_);
+      TakeGrants(grant->pages);
+      return OkStatus();
+    }
+    if (options_.turn_wait_ns_max != 0 && Waited(arrival) > options_.turn_wait_ns_max) break;
   }
-  settle_needed_ = true;
-  return DataLoss("the answer to a grant names no page");
+  return Unavailable("pages of " + std::to_string(request.page_bytes) +
+                     " bytes are being made, and other clients took each that was: try again");
+}
+
+uint64_t Handler::Impl::AnswersMax() const {
+  if (options_.page_bytes <= layout::kUnitBytes) return 1;
+  // A page of several units may take several answers without it, each of which has brought a unit
+  // in; and it may go to another client that waits for one. One more is for the rest of a unit,
+  // and one has the page.
+  uint64_t answers = 2;
+  const auto current = session();
+  if (current == nullptr) return answers;
+  for (const SessionPool& pool : current->pools) {
+    answers += pool.mapped->view().bytes() / layout::kUnitBytes;
+  }
+  return answers;
 }
 
 Result<PageHandle> Handler::Impl::MakeHandle(const Handout& handout, uint64_t page_bytes,
@@ -162,9 +177,13 @@ Result<PageHandle> Handler::Impl::Alloc(uint64_t size_bytes) {
       found = PopHand(&handout);
     }
     if (found) break;
-    MARU_RETURN_IF_ERROR(RequestGrants(arrival));
-    MutexLock state(state_mutex_);
-    found = PopHand(&handout);
+    const Status granted = RequestGrants(arrival);
+    if (granted.ok()) {
+      MutexLock state(state_mutex_);
+      found = PopHand(&handout);
+    }
+    PublishInTurn();
+    MARU_RETURN_IF_ERROR(granted);
   }
   if (!found) return ResourceExhausted("no page: other threads took each that was granted");
   MARU_SEQUENCE_POINT("handler:page-popped");
@@ -224,7 +243,10 @@ Status Handler::Impl::Free(const PageHandle& page, IfStored if_stored) {
       const Waiting waiting;
       MutexLock call(call_mutex_);
       // Unsettled pages are given back another time: they stay ours meanwhile.
-      if (CheckTurn(arrival).ok() && EnsureReady(arrival).ok()) GiveBackHand(HandPagesMax());
+      if (CheckTurn(arrival).ok() && EnsureReady(arrival).ok()) {
+        GiveBackHand(HandPagesMax());
+        PublishInTurn();
+      }
     }
     PublishCounts();
     return OkStatus();

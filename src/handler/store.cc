@@ -106,7 +106,7 @@ Result<std::vector<bool>> Handler::Impl::BatchStore(std::span<const StoreItem> i
     surplus = hand_.size() > keep;
   }
   if (surplus && !connecting_ && link_->connected() && !settle_needed_) GiveBackHand(keep);
-  PublishCounts();
+  PublishInTurn();
   std::vector<bool> answers(items.size());
   for (size_t i = 0; i < items.size(); ++i) answers[i] = stored[i] == Stored::kYes;
   return answers;

@@ -45,7 +45,7 @@ struct PoolRoom {
 //   index   two tables that hold all pages (a restart builds the second beside the first) and one
 //           of each smaller size on the way there
 //   leases  one of each 32 units of the pool, 1 to 64: each has two blocks for each of 31 clients,
-//           so that a pool of 2 GiB has room for all clients that there can be when it is full
+//           so that a full pool of 2 GiB has room for 992 clients of the 1,024 that there can be
 //   the same for the extents, and their records
 // less what has been carved for them.
 uint64_t KeptUnits(const PoolRoom& room, uint64_t pages);

@@ -125,8 +125,8 @@ Status DirectLink::Call(const wire::Request& request, Status* server_status, wir
   });
   if (!answered) return Broken("the server died");
   if (taken == Road::kReplyLost) return Broken("the reply is lost");
+  last_request_ = number;  // came in; what becomes of it is the handler's
   if (edit) edit(request, server_status, reply);
-  last_request_ = number;
   return OkStatus();
 }
 

@@ -269,6 +269,58 @@ TEST(FullPool, HandsLeaveMostOfItToKeys) {
   ExpectNothingLost(host, {&one, &other});
 }
 
+// A page of several units is there after several answers, and its region after many.
+TEST(FullPool, LargePagesCostNoKeyBeforeThePoolIsFull) {
+  constexpr uint64_t kPageBytes = 16 * kMiB;
+  engine::TestEngine::Options options;
+  options.pools = {512 * kMiB};
+  Host host(options);
+  Instance one(&host, {.page_bytes = kPageBytes});
+  ASSERT_OK(one->Connect());
+  uint64_t stored = 0;
+  do {
+    ASSERT_TRUE(Put(one, "key-" + std::to_string(stored++)).value());
+  } while (host.Count().live == stored);
+  EXPECT_GE(stored, 24u);
+  ExpectNothingLost(host, {&one});
+}
+
+// Each answer without a page has brought memory in, and another client has taken the page.
+TEST(FullPool, WhoseLargePageOthersTakeAsksAgain) {
+  engine::TestEngine::Options options;
+  options.pools = {512 * kMiB};
+  Host host(options);
+  Instance one(&host, {.page_bytes = 16 * kMiB}), other(&host, {.page_bytes = 16 * kMiB});
+  for (Instance* instance : {&one, &other}) ASSERT_OK((*instance)->Connect());
+  std::vector<PageHandle> taken;
+  one.link.road = [&](const wire::Request& request) {
+    if (std::holds_alternative<wire::GrantRequest>(request) && taken.size() < 12) {
+      const Result<PageHandle> page = other->Alloc(1);
+      if (page.ok()) taken.push_back(*page);
+    }
+    return DirectLink::Road::kWhole;
+  };
+  const Result<PageHandle> page = one->Alloc(1);
+  EXPECT_OK(page);
+  EXPECT_EQ(taken.size(), 12u);
+  EXPECT_EQ(one.counters().unknown, 0u);
+  ExpectNothingLost(host, {&one, &other});
+}
+
+TEST_F(PagesTest, CountsThatArePublishedBeforeAnAnswerIsTakenInAreOfTheOneBefore) {
+  const PageHandle page = Written(one, "x");
+  while (one.counters().free_in_hand > 0) Written(one, "y");
+  bool looked = false;
+  EditOnce<wire::GrantRequest>(one, [&](Status*, wire::Reply*) {
+    EXPECT_OK(one->Free(page));  // as another thread does, and publishes
+    EXPECT_EQ(host.Offenders(), "");
+    looked = true;
+  });
+  Written(one, "z");
+  Written(one, "z");
+  EXPECT_TRUE(looked);
+}
+
 TEST(FullPool, SaysSoAndWhatMayNotGo) {
   engine::TestEngine::Options options;
   options.pools = {32 * kMiB};

@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "base/testing.h"
+#include "engine/retire.h"
 #include "handler_fixture.h"
 
 namespace maru::handler {
@@ -151,7 +152,10 @@ TEST_F(ThreadsTest, EveryByteIsItsKeys) {
     EXPECT_EQ(instance->counters().pins, 0u);
   }
   for (uint64_t key = 0; key < kKeys; ++key) EXPECT_OK((*all[0])->Delete(KeyOf(key)));
-  host_.With([](engine::TestEngine& engine) { engine.Tick(); });
+  host_.With([](engine::TestEngine& engine) {
+    engine.Advance(engine::Retirement::kReapPauseMaxNs);
+    engine.Tick();
+  });
   for (Instance* instance : all) (*instance)->Close();
   const auto counts = host_.Count();
   EXPECT_EQ(counts.pages, counts.free);
