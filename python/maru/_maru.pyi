@@ -45,7 +45,7 @@ class AllocHandle:
     @property
     def buf(self) -> memoryview:
         """
-        Writable memory of the page; released by store, batch_store, free and close.
+        Writable memory of the page; released by store, batch_store, free and close. The page is used for nothing else while somebody has this or an array over it, a tensor of torch.frombuffer among them.
         """
 
     def tensor(self) -> torch.Tensor:

@@ -74,7 +74,8 @@ class MaruConfig:
     auto_connect: bool = True
     """Whether a ``with`` block connects."""
     timeout_ms: int = 2000
-    """How long one call waits for the server: up to an hour."""
+    """How long a call waits for one answer of the server, up to an hour. A server that stands still
+    holds a call up for about twice that: once for its own turn or message, once to connect anew."""
     use_async_rpc: bool = True
     """Accepted; calls go over shared memory and one socket in either case."""
     max_inflight: int = 64

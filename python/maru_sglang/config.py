@@ -51,7 +51,8 @@ class MaruSGLangConfig:
     instance_id: str | None = None
     """A label for people. None: a UUID is made."""
     timeout_ms: int = 2000
-    """How long one call waits for the server."""
+    """How long a call waits for one answer of the server. It may wait several times: for its turn,
+    for the connection, and for each of the messages that many keys take."""
     use_async_rpc: bool = True
     """Accepted, without effect."""
     max_inflight: int = 64

@@ -84,7 +84,9 @@ class _Addressed(HostPages[list[tuple[int, int]]]):
         return [parts[i : i + count] for i in range(0, len(parts), count)]
 
     def save(self, place: list[tuple[int, int]], page: AllocHandle) -> None:
-        at = ctypes.addressof(ctypes.c_char.from_buffer(page.buf))
+        # An array over the page, until the last copy: those let other threads run, which may close.
+        first = ctypes.c_char.from_buffer(page.buf)
+        at = ctypes.addressof(first)
         for address, size in place:
             ctypes.memmove(at, address, size)
             at += size

@@ -4,6 +4,8 @@
 #include <memory>
 #include <utility>
 
+#include "native/waits.h"
+
 namespace maru::python {
 
 namespace nb = nanobind;
@@ -62,7 +64,7 @@ template <typename Managed>
 void Delete(Managed* managed) {
   // The process is ending: the pool's memory goes with it.
   if (!Py_IsInitialized()) return;
-  const nb::gil_scoped_acquire lock;
+  const WithLock lock;
   const std::unique_ptr<Exported<Managed>> exported(
       static_cast<Exported<Managed>*>(managed->context));
   exported->let_go();

@@ -12,6 +12,7 @@
 #include "client/handshake.h"
 #include "client/server_address.h"
 #include "native/errors.h"
+#include "native/waits.h"
 #include "wire/compat/metadata_codec.h"
 #include "wire/compat/msgpack_reader.h"
 
@@ -32,7 +33,7 @@ using Told = std::tuple<std::string, std::string, uint64_t, double>;
 std::vector<std::byte> Ask(const std::string& server_url, const std::vector<std::byte>& request,
                            uint32_t timeout_ms) {
   Result<std::vector<std::byte>> reply = [&]() -> Result<std::vector<std::byte>> {
-    const nb::gil_scoped_release released;
+    const WithoutLock released;
     MARU_ASSIGN_OR_RETURN(const client::ServerAddress server, client::ParseServer(server_url));
     if (!server.socket.empty()) {
       return FailedPrecondition(server.text + " is no metadata endpoint, which takes statistics");

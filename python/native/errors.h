@@ -5,6 +5,9 @@
 
 #include <nanobind/nanobind.h>
 
+#include <utility>
+
+#include "maru/result.h"
 #include "maru/status.h"
 
 namespace maru::python {
@@ -14,6 +17,16 @@ void DefineErrors(nanobind::module_ module);
 
 // Raises what STATUS, which is not OK, is in Python.
 [[noreturn]] void Raise(const Status& status);
+
+inline void OkOrRaise(const Status& status) {
+  if (!status.ok()) Raise(status);
+}
+
+template <typename T>
+T ValueOrRaise(Result<T> result) {
+  if (!result.ok()) Raise(result.status());
+  return *std::move(result);
+}
 
 // For calls on something that is not connected or whose life is over.
 [[noreturn]] void RaiseNotConnected();

@@ -1,6 +1,5 @@
 #include "native/handler.h"
 
-#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,16 +14,9 @@ namespace maru::python {
 
 namespace nb = nanobind;
 using handler::Handler;
-using handler::PageHandle;
 using handler::Verify;
 
 namespace {
-
-template <typename T>
-T ValueOrRaise(Result<T> result) {
-  if (!result.ok()) Raise(result.status());
-  return *std::move(result);
-}
 
 // A server that is away is no error of a look-up: it says no, as upstream's handler does, and the
 // log says why.
@@ -39,55 +31,11 @@ T ValueOr(Result<T> result, T otherwise, const char* call) {
   return otherwise;
 }
 
-void OkOrRaise(const Status& status) {
-  if (!status.ok()) Raise(status);
-}
-
-// Memory of a bytes-like object, as long as this lives.
-class Bytes {
- public:
-  explicit Bytes(nb::handle object) {
-    if (PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_C_CONTIGUOUS) != 0) {
-      throw nb::python_error();
-    }
-  }
-  ~Bytes() { PyBuffer_Release(&buffer_); }
-  Bytes(const Bytes&) = delete;
-  Bytes& operator=(const Bytes&) = delete;
-  const void* data() const { return buffer_.buf; }
-  size_t size() const { return static_cast<size_t>(buffer_.len); }
-
- private:
-  Py_buffer buffer_;
-};
-
-constexpr size_t kCopyWithLockMax = 64 << 10;
-
-void Copy(void* to, const Bytes& from) {
-  if (from.size() <= kCopyWithLockMax) {
-    std::memcpy(to, from.data(), from.size());
-    return;
-  }
-  const nb::gil_scoped_release released;
-  std::memcpy(to, from.data(), from.size());
-}
-
-nb::list ListOf(const std::vector<bool>& answers) {
-  nb::list list;
-  for (const bool answer : answers) list.append(nb::bool_(answer));
-  return list;
-}
-
-// None is no handle, though it casts to a pointer.
-bool HandleOf(nb::handle object, const AllocHandle** handle) {
-  return !object.is_none() && nb::try_cast(object, *handle);
-}
-
 // A checksum takes as long as a copy.
 template <typename Call>
 auto Looking(bool verify, const Call& call) {
   if (verify) {
-    const nb::gil_scoped_release released;
+    const WithoutLock released;
     return call(Verify::kChecksum);
   }
   const LetGoInWaits waits;
@@ -95,6 +43,12 @@ auto Looking(bool verify, const Call& call) {
 }
 
 }  // namespace
+
+nb::list ListOf(const std::vector<bool>& answers) {
+  nb::list list;
+  for (const bool answer : answers) list.append(nb::bool_(answer));
+  return list;
+}
 
 NativeHandler::~NativeHandler() { Close(); }
 
@@ -107,14 +61,23 @@ std::shared_ptr<Client> NativeHandler::client() const {
 Handler& NativeHandler::handler() const { return client()->impl().handler(); }
 
 void NativeHandler::Connect() {
-  if (client_ != nullptr) return;
+  if (std::shared_ptr<Client> there = client_; there != nullptr) {
+    const Status connected = [&] {
+      const WithoutLock released;
+      const Status again = there->impl().handler().Connect();
+      there.reset();  // the last one, where it was closed meanwhile
+      return again;
+    }();
+    TellLog();
+    return OkOrRaise(connected);
+  }
   Result<std::unique_ptr<Client>> connected = [&] {
-    const nb::gil_scoped_release released;
+    const WithoutLock released;
     return Client::Connect(options_);
   }();
   std::shared_ptr<Client> made = ValueOrRaise(std::move(connected));
   if (client_ != nullptr) {  // by another thread meanwhile
-    const nb::gil_scoped_release released;
+    const WithoutLock released;
     made.reset();
     return;
   }
@@ -127,22 +90,9 @@ void NativeHandler::Close() {
   std::shared_ptr<Client> closing = std::exchange(client_, nullptr);
   // Write access ends here; what an array is over goes back with that array.
   for (const auto& page : pages_->All()) page->Close();
-  const nb::gil_scoped_release released;
+  const WithoutLock released;
   closing->Close();
   closing.reset();
-}
-
-PageHandle NativeHandler::Open(const AllocHandle& handle,
-                               std::shared_ptr<PageMemory>* memory) const {
-  *memory = handle.memory();
-  if (*memory == nullptr) *memory = pages_->Find({handle.region_id(), handle.page_index()});
-  if (*memory != nullptr) {
-    PageHandle page = (*memory)->handle();
-    // An adapter knows the page, not what was asked of alloc.
-    if (handle.memory() == nullptr) page.size_bytes = options_.page_bytes;
-    return page;
-  }
-  return ValueOrRaise(handler().FromAddress(handle.region_id(), handle.page_index()));
 }
 
 nb::object NativeHandler::InfoOf(handler::View view) const {
@@ -163,13 +113,6 @@ nb::object NativeHandler::LeasedAt(uint32_t region_id, uint32_t page_index,
   return info == nullptr ? nb::none() : nb::find(info);
 }
 
-bool NativeHandler::FreeIfHeld(const AllocHandle& handle) {
-  const auto& memory = handle.memory();
-  if (memory == nullptr || !memory->open() || client_ == nullptr) return false;
-  Free(handle);
-  return true;
-}
-
 nb::object NativeHandler::RegionView(uint32_t region_id, int64_t offset, int64_t size) {
   if (offset < 0 || size < 0) return nb::none();
   auto memory = handler().BytesOfRegion(region_id, static_cast<uint64_t>(offset),
@@ -180,116 +123,6 @@ nb::object NativeHandler::RegionView(uint32_t region_id, int64_t offset, int64_t
   }
   const nb::object buffer = nb::cast(RegionBuffer(*std::move(memory)));
   return nb::steal(PyMemoryView_FromObject(buffer.ptr()));
-}
-
-AllocHandle NativeHandler::Alloc(uint64_t size) {
-  const auto client = this->client();
-  Result<PageHandle> page = [&] {
-    const LetGoInWaits waits;
-    return client->impl().handler().Alloc(size);
-  }();
-  const auto memory = std::make_shared<PageMemory>(client->impl().weak_handler(),
-                                                   ValueOrRaise(std::move(page)), pages_);
-  pages_->Add(memory);
-  return AllocHandle(memory);
-}
-
-void NativeHandler::Free(const AllocHandle& handle) {
-  const auto client = this->client();
-  std::shared_ptr<PageMemory> memory;
-  const PageHandle page = Open(handle, &memory);
-  if (memory != nullptr && memory->open()) memory->Consuming();
-  const Status freed = [&] {
-    const LetGoInWaits waits;
-    return client->impl().handler().Free(page);
-  }();
-  if (memory != nullptr && memory->open()) {
-    if (freed.ok()) {
-      memory->Consumed();
-    } else {
-      memory->Kept();
-    }
-  }
-  handle.Drop();
-  OkOrRaise(freed);
-}
-
-AllocHandle NativeHandler::Filled(nb::handle data) {
-  const Bytes bytes(data);
-  AllocHandle handle = Alloc(bytes.size());
-  Copy(handle.memory()->handle().data, bytes);
-  return handle;
-}
-
-bool NativeHandler::Store(nb::handle key, const AllocHandle* handle, nb::handle data) {
-  if ((handle == nullptr) == data.is_none()) {
-    PyErr_SetString(PyExc_TypeError, "store takes a handle or data, one of the two");
-    throw nb::python_error();
-  }
-  const auto client = this->client();
-  const Key named(key);
-  const std::string_view text = named.view();
-  const AllocHandle own = handle == nullptr ? Filled(data) : *handle;
-  std::shared_ptr<PageMemory> memory;
-  const PageHandle page = Open(own, &memory);
-  if (memory != nullptr) memory->Consuming();
-  const Result<bool> stored = [&] {
-    const nb::gil_scoped_release released;
-    return client->impl().handler().Store(text, page, own.size());
-  }();
-  if (memory != nullptr) {
-    if (stored.ok()) {
-      memory->Consumed();
-    } else {
-      memory->Kept();
-    }
-  }
-  own.Drop();
-  if (handle != nullptr) handle->Drop();
-  return ValueOrRaise(stored);
-}
-
-nb::list NativeHandler::BatchStore(nb::handle keys, nb::handle handles) {
-  const auto client = this->client();
-  const Keys texts(keys);
-  const auto given = nb::steal<nb::tuple>(PySequence_Tuple(handles.ptr()));
-  if (!given.is_valid()) throw nb::python_error();
-  if (given.size() != texts.size()) {
-    Raise(InvalidArgument("batch_store of " + std::to_string(texts.size()) + " keys and " +
-                          std::to_string(given.size()) + " handles"));
-  }
-  std::vector<AllocHandle> filled;  // of data
-  std::vector<std::shared_ptr<PageMemory>> memories(texts.size());
-  std::vector<Handler::StoreItem> items(texts.size());
-  filled.reserve(texts.size());
-  for (size_t i = 0; i < texts.size(); ++i) {
-    const AllocHandle* handle = nullptr;
-    if (!HandleOf(given[i], &handle)) {
-      filled.push_back(Filled(given[i]));
-      handle = &filled.back();
-    }
-    items[i] = {texts.views()[i], Open(*handle, &memories[i]), handle->size()};
-  }
-  for (const auto& memory : memories) {
-    if (memory != nullptr) memory->Consuming();
-  }
-  const Result<std::vector<bool>> stored = [&] {
-    const nb::gil_scoped_release released;
-    return client->impl().handler().BatchStore(items);
-  }();
-  for (const auto& memory : memories) {
-    if (memory == nullptr) continue;
-    if (stored.ok()) {
-      memory->Consumed();
-    } else {
-      memory->Kept();
-    }
-  }
-  for (nb::handle object : given) {
-    const AllocHandle* handle = nullptr;
-    if (HandleOf(object, &handle)) handle->Drop();
-  }
-  return ListOf(ValueOrRaise(stored));
 }
 
 nb::object NativeHandler::Retrieve(nb::handle key, bool verify) {
@@ -387,7 +220,7 @@ bool NativeHandler::Delete(nb::handle key) {
   const Key named(key);
   const std::string_view text = named.view();
   const Result<Deleted> deleted = [&] {
-    const nb::gil_scoped_release released;
+    const WithoutLock released;
     return client->Delete(text);
   }();
   return ValueOr(deleted, Deleted::kMissing, "delete") == Deleted::kDeleted;
@@ -397,7 +230,7 @@ nb::list NativeHandler::BatchDelete(nb::handle keys) {
   const auto client = this->client();
   const Keys texts(keys);
   const auto deleted = [&] {
-    const nb::gil_scoped_release released;
+    const WithoutLock released;
     return client->impl().handler().BatchDelete(texts.views());
   }();
   const std::vector<wire::DeleteOutcome> missing(texts.size(), wire::DeleteOutcome::kMissing);
@@ -411,7 +244,7 @@ nb::list NativeHandler::BatchDelete(nb::handle keys) {
 bool NativeHandler::Ping() {
   const auto client = client_;
   if (client == nullptr) return false;
-  const nb::gil_scoped_release released;
+  const WithoutLock released;
   return client->Ping().ok();
 }
 
@@ -419,7 +252,7 @@ nb::tuple NativeHandler::Inspect(uint8_t topic, uint64_t cursor) const {
   const auto client = this->client();
   wire::Reply reply;
   const Status asked = [&] {
-    const nb::gil_scoped_release released;
+    const WithoutLock released;
     return client->impl().handler().Ask(
         wire::InspectRequest{static_cast<wire::InspectTopic>(topic), cursor}, &reply);
   }();
@@ -437,7 +270,7 @@ nb::tuple NativeHandler::ListKeys(nb::handle prefix, uint64_t cursor) const {
   request.cursor = cursor;
   wire::Reply reply;
   const Status asked = [&] {
-    const nb::gil_scoped_release released;
+    const WithoutLock released;
     return client->impl().handler().Ask(request, &reply);
   }();
   OkOrRaise(asked);

@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "maru/client.h"
 #include "native/keys.h"
@@ -60,7 +61,8 @@ class NativeHandler {
  private:
   handler::Handler& handler() const;
   std::shared_ptr<Client> client() const;
-  // The page of a handle that goes on, else StateError.
+  // The page that a handle means, and its memory where Python has that. InvalidArgument: another
+  // handler's.
   handler::PageHandle Open(const AllocHandle& handle, std::shared_ptr<PageMemory>* memory) const;
   AllocHandle Filled(nanobind::handle data);
   nanobind::object InfoOf(handler::View view) const;
@@ -70,6 +72,9 @@ class NativeHandler {
   const std::shared_ptr<PagesInHands> pages_ = std::make_shared<PagesInHands>();
   std::shared_ptr<LeasedPlaces> leased_;  // nullptr: nobody asks
 };
+
+// One answer for each key.
+nanobind::list ListOf(const std::vector<bool>& answers);
 
 void DefineHandler(nanobind::module_ module);
 

@@ -1,6 +1,7 @@
 #include "native/keys.h"
 
 #include "layout/number_key.h"
+#include "native/waits.h"
 
 namespace maru::python {
 
@@ -47,12 +48,15 @@ Key::Key(nb::handle key) {
 }
 
 Keys::Keys(nb::handle iterable) {
-  if (PyUnicode_Check(iterable.ptr()) || PyBytes_Check(iterable.ptr())) {
+  PyObject* const given = iterable.ptr();
+  // Of bytes-likes each byte would be a number.
+  if (PyUnicode_Check(given) || PyBytes_Check(given) || PyByteArray_Check(given) ||
+      PyMemoryView_Check(given)) {
     PyErr_SetString(PyExc_TypeError, "keys is a list of keys, not one key");
     throw nb::python_error();
   }
   // A tuple of our own: another thread may change a list while this one waits.
-  objects_ = nb::steal<nb::tuple>(PySequence_Tuple(iterable.ptr()));
+  objects_ = nb::steal<nb::tuple>(OrSleep([&] { return PySequence_Tuple(given); }));
   if (!objects_.is_valid()) throw nb::python_error();
   views_.reserve(objects_.size());
   for (nb::handle key : objects_) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "maru/log.h"
+#include "native/waits.h"
 
 namespace maru::python {
 
@@ -68,7 +69,11 @@ void TellLog() {
   for (const auto& [level, line] : queue.Take()) {
     const auto text = nb::steal(PyUnicode_DecodeUTF8(
         line.data(), static_cast<Py_ssize_t>(line.size()), "backslashreplace"));
-    logger.attr(MethodOf(level))("%s", text);
+    // The application's handlers may wait.
+    const auto told = nb::steal(OrSleep([&] {
+      return PyObject_CallMethod(logger.ptr(), MethodOf(level), "sO", "%s", text.ptr());
+    }));
+    if (!told.is_valid()) throw nb::python_error();
   }
 }
 

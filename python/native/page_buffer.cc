@@ -40,7 +40,7 @@ PageMemory::PageMemory(std::weak_ptr<handler::Handler> handler, handler::PageHan
     : handler_(std::move(handler)), handle_(std::move(handle)), pages_(std::move(pages)) {}
 
 PageMemory::~PageMemory() {
-  LetGo();
+  LetGo(std::move(hold_));
   if (!open_) return;
   pages_->Remove(*this);
   if (const auto handler = handler_.lock()) {
@@ -49,65 +49,92 @@ PageMemory::~PageMemory() {
   }
 }
 
-void PageMemory::Consuming() {
+bool PageMemory::OfHandler(const std::weak_ptr<handler::Handler>& handler) const {
+  return !handler_.owner_before(handler) && !handler.owner_before(handler_);
+}
+
+std::shared_ptr<handler::MemoryHold> PageMemory::HoldOn() const {
   const auto handler = handler_.lock();
-  if (handler == nullptr || hold_ != nullptr) return;
-  // Not held by this handler any more: then the store or free finds its life over.
-  if (auto hold = handler->HoldOn(handle_); hold.ok()) hold_ = *std::move(hold);
+  if (handler == nullptr) return nullptr;
+  auto hold = handler->HoldOn(handle_);
+  return hold.ok() ? *std::move(hold) : nullptr;
 }
 
-void PageMemory::Consumed() {
-  open_ = false;
-  pages_->Remove(*this);
-  ReleaseView();
-  if (exports_ == 0) LetGo();
+void PageMemory::LetGo(std::shared_ptr<handler::MemoryHold> hold) const {
+  if (hold == nullptr) return;
+  if (const auto handler = handler_.lock()) handler->LetGo(std::move(hold));
 }
 
-void PageMemory::Kept() { LetGo(); }
+void PageMemory::Consumed(std::shared_ptr<handler::MemoryHold> hold) {
+  if (open_) {
+    open_ = false;
+    pages_->Remove(*this);
+    EndView();
+  }
+  // Of two calls that end the same life one may have come too late to hold it.
+  if (hold_ == nullptr) hold_.swap(hold);
+  LetGo(std::move(hold));
+  if (exports_ == 0) LetGo(std::exchange(hold_, nullptr));
+}
 
 void PageMemory::Close() {
   if (!open_) return;
-  ReleaseView();
-  // What an array is over stays granted with its mapping, which this keeps until the array is gone.
-  if (exports_ != 0) return;
   open_ = false;
   pages_->Remove(*this);
+  EndView();
+  // What something is over stays granted with its mapping, which this keeps until that is gone.
+  if (exports_ != 0) return;
   if (const auto handler = handler_.lock()) {
     const LetGoInWaits waits;
     handler->Free(handle_, handler::Handler::IfStored::kIsOver).ok();
   }
 }
 
-void PageMemory::LetGo() {
-  if (hold_ == nullptr) return;
-  if (const auto handler = handler_.lock()) handler->LetGo(hold_);
-  hold_.reset();
-}
-
-nb::object PageMemory::View(const std::shared_ptr<PageMemory>& self) {
-  if (view_.is_valid()) {
-    nb::object there = view_();
-    if (!there.is_none()) return there;
+PageMemory::KeptView PageMemory::View() {
+  if (KeptView kept = kept_view_.lock(); kept != nullptr && kept->is_valid()) return kept;
+  nb::object view = view_.is_valid() ? view_() : nb::none();
+  if (view.is_none()) {
+    const nb::object buffer = nb::cast(PageBuffer(shared_from_this()));
+    view = nb::steal(PyMemoryView_FromObject(buffer.ptr()));
+    if (!view.is_valid()) throw nb::python_error();
+    view_ = nb::steal(PyWeakref_NewRef(view.ptr(), nullptr));
+    if (!view_.is_valid()) throw nb::python_error();
   }
-  nb::object buffer = nb::cast(PageBuffer(self));
-  nb::object view = nb::steal(PyMemoryView_FromObject(buffer.ptr()));
-  if (!view.is_valid()) throw nb::python_error();
-  view_ = nb::steal(PyWeakref_NewRef(view.ptr(), nullptr));
-  if (!view_.is_valid()) throw nb::python_error();
-  return view;
+  auto kept = std::make_shared<nb::object>(std::move(view));
+  kept_view_ = kept;
+  return kept;
 }
 
-void PageMemory::ReleaseView() {
+void PageMemory::EndView() {
+  if (const KeptView kept = kept_view_.lock()) kept->reset();
   if (!view_.is_valid()) return;
   const nb::object there = view_();
   if (there.is_none()) return;
   const nb::object released = nb::steal(PyObject_CallMethod(there.ptr(), "release", nullptr));
   // An array is over it: it lives on, and so does the memory's hold.
   if (!released.is_valid()) PyErr_Clear();
+  Exported();
+  const nb::object gone =
+      nb::cpp_function([memory = shared_from_this()](nb::handle) { memory->Released(); });
+  view_ = nb::steal(PyWeakref_NewRef(there.ptr(), gone.ptr()));
+  // Without it nobody is told: then the memory stays as it is.
+  if (!view_.is_valid()) PyErr_Clear();
 }
 
 void PageMemory::Released() {
-  if (--exports_ == 0 && !open_) LetGo();
+  if (--exports_ == 0 && !open_) LetGo(std::exchange(hold_, nullptr));
+}
+
+PageInCall::PageInCall(std::shared_ptr<PageMemory> memory) : memory_(std::move(memory)) {
+  if (memory_ != nullptr && memory_->open()) hold_ = memory_->HoldOn();
+}
+
+PageInCall::~PageInCall() {
+  if (memory_ != nullptr) memory_->LetGo(std::move(hold_));
+}
+
+void PageInCall::Consumed() {
+  if (memory_ != nullptr) memory_->Consumed(std::move(hold_));
 }
 
 AllocHandle::AllocHandle(std::shared_ptr<PageMemory> memory)
@@ -117,19 +144,19 @@ AllocHandle::AllocHandle(std::shared_ptr<PageMemory> memory)
       size_(memory_->handle().size_bytes) {}
 
 nb::object AllocHandle::buf() const {
-  if (memory_ == nullptr) return buf_;
+  if (memory_ == nullptr) return given_;
   if (!memory_->open()) Raise(FailedPrecondition("the page was stored or freed"));
-  if (!buf_.is_valid()) buf_ = memory_->View(memory_);
-  return buf_;
-}
-
-void AllocHandle::Drop() const {
-  if (memory_ != nullptr && !memory_->open()) buf_.reset();
+  if (view_ == nullptr) view_ = memory_->View();
+  return *view_;
 }
 
 namespace {
 
 int GetBuffer(PyObject* exporter, Py_buffer* view, int flags) {
+  if (!nb::inst_ready(exporter)) {
+    PyErr_SetString(PyExc_BufferError, "no memory of a page");
+    return -1;
+  }
   PageMemory& memory = nb::inst_ptr<PageBuffer>(nb::handle(exporter))->memory();
   if (!memory.open()) {
     PyErr_SetString(PyExc_BufferError, "the page was stored or freed");
@@ -178,7 +205,10 @@ void DefinePages(nb::module_ module) {
       .def(nb::init<nb::object, uint32_t, uint32_t, uint64_t>(), nb::arg("buf"),
            nb::arg("_region_id"), nb::arg("_page_index"), nb::arg("_size"))
       .def_prop_ro("buf", &AllocHandle::buf, nb::sig("def buf(self) -> memoryview"),
-                   "Writable memory of the page; released by store, batch_store, free and close.")
+                   "Writable memory of the page; released by store, batch_store, free and close. "
+                   "The page is "
+                   "used for nothing else while somebody has this or an array over it, a tensor of "
+                   "torch.frombuffer among them.")
       .def("tensor", &TensorOf, nb::sig("def tensor(self) -> torch.Tensor"),
            "A torch tensor of the page's memory, uint8. The memory is not used for anything else "
            "while the tensor lives.")

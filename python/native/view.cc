@@ -1,5 +1,6 @@
 #include "native/view.h"
 
+#include <iterator>
 #include <utility>
 
 #include "native/dlpack.h"
@@ -8,57 +9,43 @@ namespace maru::python {
 
 namespace nb = nanobind;
 
-namespace {
-
-constexpr uint64_t AddressOf(uint32_t region_id, uint32_t page_index) {
-  return uint64_t{region_id} << 32 | page_index;
-}
-
-}  // namespace
-
-void LeasedPlaces::Add(MemoryInfo* info) {
-  places_.emplace(AddressOf(info->region_id(), info->page_index()), info);
-}
-
-void LeasedPlaces::Remove(const MemoryInfo& info) {
-  const auto [begin, end] = places_.equal_range(AddressOf(info.region_id(), info.page_index()));
-  for (auto at = begin; at != end; ++at) {
-    if (at->second != &info) continue;
-    places_.erase(at);
-    return;
-  }
+LeasedPlaces::Entry LeasedPlaces::Add(MemoryInfo* info) {
+  const auto bytes = info->bytes();
+  return places_.emplace(Place(info->region_id(), info->page_index(), bytes.size(), bytes.data()),
+                         info);
 }
 
 MemoryInfo* LeasedPlaces::Find(uint32_t region_id, uint32_t page_index,
                                uint64_t length_bytes) const {
-  const auto [begin, end] = places_.equal_range(AddressOf(region_id, page_index));
-  MemoryInfo* found = nullptr;
-  for (auto at = begin; at != end; ++at) {
-    const auto bytes = at->second->bytes();
-    if (bytes.size() != length_bytes) continue;
-    if (found != nullptr && found->bytes().data() != bytes.data()) return nullptr;
-    found = at->second;
-  }
-  return found;
+  const auto first = places_.lower_bound(Place(region_id, page_index, length_bytes, nullptr));
+  const auto next = places_.lower_bound(Place(region_id, page_index, length_bytes + 1, nullptr));
+  if (first == next) return nullptr;
+  const bool same_bytes = first->first == std::prev(next)->first;
+  return same_bytes ? first->second : nullptr;
 }
 
 MemoryInfo::~MemoryInfo() {
-  if (places_ != nullptr) places_->Remove(*this);
+  if (places_ != nullptr) places_->Remove(entry_);
 }
 
 void MemoryInfo::ListIn(std::shared_ptr<LeasedPlaces> places) {
-  places->Add(this);
+  entry_ = places->Add(this);
   places_ = std::move(places);
 }
 
 namespace {
 
+// One whose constructor never ran has no memory either.
+bool Leased(nb::handle self) {
+  return nb::inst_ready(self) && nb::inst_ptr<MemoryInfo>(self)->leased();
+}
+
 int GetBuffer(PyObject* exporter, Py_buffer* view, int flags) {
-  const MemoryInfo& info = *nb::inst_ptr<MemoryInfo>(nb::handle(exporter));
-  if (!info.leased()) {
+  if (!Leased(exporter)) {
     PyErr_SetString(PyExc_BufferError, "no memory of a pool");
     return -1;
   }
+  const MemoryInfo& info = *nb::inst_ptr<MemoryInfo>(nb::handle(exporter));
   // The cast is the protocol's; the flag says that nobody may write.
   void* const data = const_cast<std::byte*>(info.bytes().data());
   return PyBuffer_FillInfo(view, exporter, data, static_cast<Py_ssize_t>(info.bytes().size()),
@@ -69,6 +56,10 @@ PyType_Slot memory_info_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&Ge
                                    {0, nullptr}};
 
 int GetRegion(PyObject* exporter, Py_buffer* view, int flags) {
+  if (!nb::inst_ready(exporter)) {
+    PyErr_SetString(PyExc_BufferError, "no memory of a region");
+    return -1;
+  }
   const auto bytes = nb::inst_ptr<RegionBuffer>(nb::handle(exporter))->bytes();
   void* const data = const_cast<std::byte*>(bytes.data());
   return PyBuffer_FillInfo(view, exporter, data, static_cast<Py_ssize_t>(bytes.size()),
@@ -79,8 +70,7 @@ PyType_Slot region_buffer_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&
                                      {0, nullptr}};
 
 nb::object ViewOf(nb::handle_t<MemoryInfo> self) {
-  const MemoryInfo& info = *nb::inst_ptr<MemoryInfo>(self);
-  if (!info.leased()) return info.given();
+  if (nb::inst_ready(self) && !Leased(self)) return nb::inst_ptr<MemoryInfo>(self)->given();
   nb::object view = nb::steal(PyMemoryView_FromObject(self.ptr()));
   if (!view.is_valid()) throw nb::python_error();
   return view;
@@ -88,11 +78,11 @@ nb::object ViewOf(nb::handle_t<MemoryInfo> self) {
 
 nb::object CapsuleOf(nb::handle_t<MemoryInfo> self, nb::handle, nb::handle max_version,
                      nb::handle dl_device, nb::handle copy) {
-  const MemoryInfo& info = *nb::inst_ptr<MemoryInfo>(self);
-  if (!info.leased()) {
+  if (!Leased(self)) {
     PyErr_SetString(PyExc_BufferError, "no memory of a pool");
     throw nb::python_error();
   }
+  const MemoryInfo& info = *nb::inst_ptr<MemoryInfo>(self);
   return MakeTensorCapsule(info.bytes(), Access::kReadOnly, {max_version, dl_device, copy},
                            [kept = nb::borrow(self)] {});
 }

@@ -3,9 +3,11 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <unordered_map>
+#include <tuple>
 
 #include "handler/handler.h"
 
@@ -16,15 +18,18 @@ class MemoryInfo;
 // The leases of a handler that Python has, by address: for adapters that pass on where the bytes of
 // a key lie, and not the lease itself.
 class LeasedPlaces {
+ private:
+  // Those of the same bytes are neighbours.
+  using Place = std::tuple<uint32_t, uint32_t, size_t, const std::byte*>;
+  std::multimap<Place, MemoryInfo*> places_;
+
  public:
-  void Add(MemoryInfo* info);
-  void Remove(const MemoryInfo& info);
+  using Entry = std::multimap<Place, MemoryInfo*>::iterator;
+  Entry Add(MemoryInfo* info);
+  void Remove(Entry entry) { places_.erase(entry); }
   // One of those at that address; nullptr: none, or of several keys, as in a region that a client
   // of upstream's protocol has cut.
   MemoryInfo* Find(uint32_t region_id, uint32_t page_index, uint64_t length_bytes) const;
-
- private:
-  std::unordered_multimap<uint64_t, MemoryInfo*> places_;
 };
 
 // upstream's MemoryInfo: (view, region_id, page_index). The object is the lease; `view`, and every
@@ -52,6 +57,7 @@ class MemoryInfo {
   nanobind::object given_;  // of one that Python made
   uint32_t region_id_ = 0, page_index_ = 0;
   std::shared_ptr<LeasedPlaces> places_;
+  LeasedPlaces::Entry entry_;  // of places_
 };
 
 // Memory of a region, as get_buffer_view answers it.

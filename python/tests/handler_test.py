@@ -166,8 +166,9 @@ def test_batches_have_one_answer_for_each_key(handler):
     with pytest.raises(ValueError, match="2 keys and 1 handles"):
         handler.batch_store(["a", "b"], [b"1"])
     for call in (handler.batch_exists, handler.batch_retrieve, handler.match_prefix):
-        with pytest.raises(TypeError):
-            call("abc")
+        for one in ("abc", b"abc", bytearray(b"abc"), memoryview(b"abc")):
+            with pytest.raises(TypeError, match="not one key"):
+                call(one)
 
 
 def test_a_pinned_key_is_not_deleted(handler):
@@ -265,6 +266,40 @@ def test_connect_says_false_where_nobody_is(tmp_path, caplog):
     assert "nobody" in caplog.text
     with handler as same:
         assert same is handler and not handler.connected
+
+
+def test_connect_is_asked_again_when_the_server_was_away(handler, server):
+    assert handler.connect()
+    server.kill()
+    assert not handler.healthcheck()
+    assert handler.connect() is False and not handler.connected
+    server.start()
+    assert handler.connect() is True and handler.connected
+    assert handler.store("key", data=b"1")
+
+
+def test_what_was_never_made_has_no_memory():
+    for kind in (maru.MemoryInfo, maru._maru._PageBuffer, maru._maru._RegionBuffer):
+        with pytest.raises(BufferError):
+            memoryview(kind.__new__(kind))
+    with pytest.raises(BufferError):
+        maru.MemoryInfo.__new__(maru.MemoryInfo).__dlpack__()
+    with pytest.raises(BufferError):
+        maru.MemoryInfo.__new__(maru.MemoryInfo).view  # noqa: B018, a property that raises
+
+
+def test_leases_are_found_by_address_as_long_as_one_lives(handler):
+    handler._list_leases()
+    assert handler.batch_store(["a", "b"], [b"1234", b"12"]) == [True, True]
+    infos = [handler.retrieve("a") for _ in range(5)]
+    other = handler.retrieve("b")
+    at = (infos[0].region_id, infos[0].page_index)
+    for place in (2, 0, 2, 1, 0):
+        assert bytes(handler._leased_at(*at, 4).view) == b"1234"
+        assert handler._leased_at(*at, 2) is None
+        del infos[place]
+    assert handler._leased_at(*at, 4) is None
+    assert handler._leased_at(other.region_id, other.page_index, 2) is other
 
 
 def test_views_live_on(connect, server):

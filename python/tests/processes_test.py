@@ -5,6 +5,8 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -157,6 +159,109 @@ def test_views_live_on_when_their_writer_is_killed(connect, server):
     audit(server)
 
 
+BIG = 16 << 20
+
+
+def test_other_threads_run_during_a_large_copy(connect):
+    """Where nobody is made to let go of the interpreter lock, who does has done it by itself."""
+    handler = connect(chunk_size_bytes=BIG)
+    handler.free(handler.alloc(1))
+    asked = handler._statistics()["alloc_messages"]
+    data = b"1" * BIG
+    woken, ran = threading.Lock(), []
+    woken.acquire()
+
+    def wait():
+        with woken:
+            ran.append(True)
+
+    former = sys.getswitchinterval()
+    thread = threading.Thread(target=wait)
+    thread.start()
+    try:
+        sys.setswitchinterval(1e6)
+        woken.release()
+        for _ in range(1000):  # it may wake up after one copy
+            with pytest.raises(TypeError):  # after the first was copied, before the server is told
+                handler.batch_store(["a", "b"], [data, None])
+            if ran:
+                break
+        assert ran
+    finally:
+        sys.setswitchinterval(former)
+        thread.join()
+    assert handler._statistics()["alloc_messages"] == asked, "the copy alone let go of it"
+
+
+ENDS = """
+import sys, threading
+from maru import MaruConfig, MaruHandler
+handler = MaruHandler(MaruConfig(server_url=sys.argv[1], chunk_size_bytes=65536))
+assert handler.connect()
+begun = threading.Barrier(5)
+def work(key):
+    begun.wait()
+    while True:
+        handler.store(key, data=b"1" * 100)
+        handler.exists(key)
+        handler.delete(key)
+        handler.free(handler.alloc(1))
+for key in "abcd":
+    threading.Thread(target=work, args=(key,), daemon=True).start()
+begun.wait()
+while handler._statistics()["stores"] < 100:
+    pass
+"""
+
+
+def ends_well(program, server):
+    ended = subprocess.run(
+        [sys.executable, "-c", program, str(server.socket)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("turn", range(5))
+def test_the_interpreter_ends_with_threads_in_calls(server, turn):
+    ends_well(ENDS, server)
+
+
+TWO_INTERPRETERS = """
+import sys
+from maru import MaruConfig, MaruHandler
+try:
+    import _interpreters as interpreters
+    def make(): return interpreters.create("legacy")  # one that lets every module in
+except ImportError:
+    import _xxsubinterpreters as interpreters
+    def make(): return interpreters.create(isolated=False)
+handler = MaruHandler(MaruConfig(server_url=sys.argv[1], chunk_size_bytes=65536))
+assert handler.connect() and handler.store("key", data=b"1")
+second = make()
+told = interpreters.run_string(second, f'''if True:
+    import sys
+    sys.path[:] = {sys.path!r}
+    try:
+        import maru
+    except ImportError as error:
+        assert "main interpreter" in str(error), error
+    else:
+        raise AssertionError("imported")
+''')
+assert told is None, told
+assert handler.exists("key")
+interpreters.destroy(second)
+assert handler.exists("key")
+"""
+
+
+def test_a_second_interpreter_is_refused_and_the_first_goes_on(server):
+    ends_well(TWO_INTERPRETERS, server)
+
+
 def in_child(body):
     """Runs BODY in a forked child; whether it returned."""
     child = os.fork()
@@ -185,6 +290,7 @@ def test_in_a_forked_child_all_is_inert(handler, server):
         ):
             with pytest.raises(RuntimeError):
                 call()
+        assert not handler.connect()
         view = handle = None
         with MaruHandler(MaruConfig(server_url=str(server.socket), chunk_size_bytes=CHUNK)) as own:
             assert own.exists("key")
