@@ -353,7 +353,7 @@ void Engine::MetadataUndelivered(const compat::MetadataReply& reply, uint64_t no
 
 void Engine::StartLeasesAnew(const MetadataContext& context, uint64_t now_ns) {
   impl_->Step(now_ns);
-  impl_->lending.StartAnew(context.endpoint());
+  impl_->metadata.StartLeasesAnew(context);
 }
 
 uint64_t Engine::BeginRm(ConnectionId connection, const compat::RmRequest& request, uint64_t now_ns,

@@ -101,7 +101,8 @@ class Engine {
   void GiveUpMetadata(uint64_t number, uint64_t now_ns);
   // The reply could not be handed to its client: a region in it is free again.
   void MetadataUndelivered(const wire::compat::MetadataReply& reply, uint64_t now_ns);
-  // An endpoint was opened or closed: its clients' leases start anew.
+  // An endpoint was opened or closed: its clients' leases start anew; where they have none, those
+  // of before are set aside.
   void StartLeasesAnew(const MetadataContext& context, uint64_t now_ns);
   // Upstream's resource manager; connections are numbered by themselves, from 1 on.
   wire::compat::RmReply HandleRm(ConnectionId connection, const wire::compat::RmRequest& request,

@@ -243,10 +243,13 @@ void Lending::EndAll(const RegionLeases::Key& key, Why why) {
   }
 }
 
+void Lending::SetDeadline(const Lent& lent, uint64_t unix_ns) {
+  lent.region->cut.client.lease_deadline_unix_ns = unix_ns;
+  lent.stock->pool().SetLeaseDeadline(lent.region->cut.slot, unix_ns);
+}
+
 void Lending::StartLease(const Lent& lent, uint64_t lease_ns) {
-  const uint64_t ends_unix_ns = core_->NowUnix() + lease_ns;
-  lent.region->cut.client.lease_deadline_unix_ns = ends_unix_ns;
-  lent.stock->pool().SetLeaseDeadline(lent.region->cut.slot, ends_unix_ns);
+  SetDeadline(lent, core_->NowUnix() + lease_ns);
 }
 
 Lending::LeaseState Lending::Heartbeat(const RegionLeases::Key& key, Beat beat, uint64_t lease_ns) {
@@ -286,7 +289,33 @@ uint64_t Lending::EndLapsed() {
   return core_->region_leases.next_end_ns();
 }
 
+std::vector<Lending::Lent> Lending::LeasedAt(uint64_t endpoint) const {
+  std::vector<Lent> leased;
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    for (const auto& [slot, region] : stock->client_regions().all()) {
+      const pool::Pool::ClientCut& client = region->cut.client;
+      if (region->owned() && Leased(client) && client.endpoint == endpoint) {
+        leased.push_back({stock.get(), region.get()});
+      }
+    }
+  }
+  return leased;
+}
+
+void Lending::SetAside(uint64_t endpoint) {
+  for (const Lent& lent : LeasedAt(endpoint)) {
+    core_->region_leases.Remove(LeaseOf(lent.region->cut.client), lent.region->cut.id);
+    SetDeadline(lent, 0);
+  }
+}
+
 void Lending::StartAnew(uint64_t endpoint) {
+  for (const Lent& lent : LeasedAt(endpoint)) {
+    const RegionLeases::Key key = LeaseOf(lent.region->cut.client);
+    const std::set<RegionId>* const held = core_->region_leases.Find(key);
+    if (held != nullptr && held->contains(lent.region->cut.id)) continue;
+    core_->region_leases.Add(key, lent.region->cut.id, core_->now_ns);  // set aside before
+  }
   for (const auto& [key, ends_ns] : core_->region_leases.HeldOf(endpoint)) {
     const uint64_t left_ns = ends_ns - std::min(ends_ns, core_->now_ns);
     Renew(key, std::max(core_->options.region_lease_ns, left_ns));

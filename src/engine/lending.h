@@ -69,6 +69,9 @@ class Lending {
   // The endpoint was opened or closed: meanwhile nobody can renew a lease at it. The time of each
   // starts anew, with options.region_lease_ns or what was left of one that is longer.
   void StartAnew(uint64_t endpoint);
+  // The same, and its clients have no leases from now on: nobody renews those of before, so none of
+  // them is held, and what they held stays its clients'. StartAnew takes them up again.
+  void SetAside(uint64_t endpoint);
   // At the start of a server: so does that of every lease. A lease that had lapsed stays so, as far
   // as the pools remember.
   void TakeOver();
@@ -84,11 +87,14 @@ class Lending {
   // In the pools first. REQUIRES: held.
   void SetLapsed(const RegionLeases::Key& key);
   void TakeOver(const Lent& lent, std::vector<Lent>* over);
+  // Owned regions of the endpoint that were lent under a lease.
+  std::vector<Lent> LeasedAt(uint64_t endpoint) const;
   void EndAll(const RegionLeases::Key& key, Why why);
   void GiveBack(const Lent& lent);
   // REQUIRES: held.
   void Renew(const RegionLeases::Key& key, uint64_t lease_ns);
-  // For people; the time itself is in region_leases.
+  // For people; the time itself is in region_leases. 0: no lease holds it.
+  void SetDeadline(const Lent& lent, uint64_t unix_ns);
   void StartLease(const Lent& lent, uint64_t lease_ns);
 
   Status LapsedStatus(const pool::Pool::ClientCut& client) const;

@@ -288,6 +288,52 @@ TEST_F(LendingTest, LeasesOfAnEndpointThatStaysAwayLapse) {
   EXPECT_EQ(client.Stats().active_clients, 0u);
 }
 
+// An endpoint that was opened with leases, and then is without.
+TEST_F(LendingTest, WhereTheEndpointHasNoLeasesNoneOfBeforeLapses) {
+  UpstreamClient client(&host_, "a", "lease"), other(&host_, "b", "lease", "tcp://127.0.0.1:1");
+  const uint64_t away_ns = host_.options().engine.region_lease_ns;
+  const uint64_t region = client.Alloc();
+  client.Alloc();
+  client.SetLease(0);
+  client.MoveEndpoint();
+  other.Alloc();
+  host_.Pass(100 * away_ns);
+  EXPECT_EQ(other.Stats().allocations, 0u);
+  EXPECT_EQ(client.Stats().allocations, 2u);
+  EXPECT_EQ(host_.pool().ClientRegions()[0].client.lease_deadline_unix_ns, 0u);
+  client.MoveEndpoint();  // while it is away, too
+  host_.Pass(100 * away_ns);
+  EXPECT_TRUE(client.Register("key", region, 0));
+  // The next server does not know before it is open.
+  host_.Restart();
+  host_.Pass(away_ns - 1);
+  client.MoveEndpoint();
+  host_.Pass(100 * away_ns);
+  EXPECT_EQ(client.Stats().allocations, 2u);
+  EXPECT_TRUE(client.Register("more", region, 4096));
+  EXPECT_TRUE(client.Return(region));
+  EXPECT_EQ(client.Stats().active_clients, 1u);
+}
+
+// With leases again, those of before are taken up, as by a new server.
+TEST_F(LendingTest, LeasesThatWereSetAsideAreTakenUpWhereTheEndpointHasLeasesAgain) {
+  UpstreamClient client(&host_, "a", "lease");
+  client.Alloc();
+  client.Alloc();
+  client.SetLease(0);
+  client.MoveEndpoint();
+  client.Alloc();  // without, for good
+  client.SetLease(kLeaseNs);
+  client.MoveEndpoint();
+  const uint64_t away_ns = host_.options().engine.region_lease_ns;
+  host_.Pass(away_ns - 1);
+  EXPECT_FALSE(client.Beat().lease_expired);
+  EXPECT_EQ(client.Stats().allocations, 3u);
+  host_.Pass(kLeaseNs);
+  EXPECT_TRUE(client.Beat().lease_expired);
+  EXPECT_EQ(client.Stats().allocations, 1u);
+}
+
 // --- The resource manager's.
 
 class RmLendingTest : public LendingTest {

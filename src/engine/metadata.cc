@@ -250,6 +250,11 @@ uint64_t Metadata::LeaseNs(const MetadataContext& context) const {
   return context.lease_ns.value_or(core_->options.region_lease_ns);
 }
 
+void Metadata::StartLeasesAnew(const MetadataContext& context) {
+  if (LeaseNs(context) == 0) return lending_->SetAside(context.endpoint());
+  lending_->StartAnew(context.endpoint());
+}
+
 MetadataReply Metadata::Heartbeat(const MetadataContext& context,
                                   const compat::HeartbeatRequest& request) {
   const uint64_t lease_ns = LeaseNs(context);

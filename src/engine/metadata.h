@@ -45,6 +45,8 @@ class Metadata {
   void GiveUp(uint64_t number);
   // The reply reached nobody: a region that it names is nobody's.
   void Undelivered(const wire::compat::MetadataReply& reply);
+  // Its endpoint was opened or closed: see Lending.
+  void StartLeasesAnew(const MetadataContext& context);
 
  private:
   wire::compat::MetadataReply InOneStep(const MetadataContext& context,
