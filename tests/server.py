@@ -36,6 +36,7 @@ class Server:
         shm = pathlib.Path("/dev/shm")
         self.pool = shm / f"{self.folder.name}.pool"
         self.key = shm / f"{self.pool.name}.key"
+        self.rm_port = shm / f"{self.pool.name}.rm-port"
         self.socket = self.folder / "maru.sock"
         self.size = size
         self.options = ["--listen", listen, "--rm-listen", rm_listen, *options]
@@ -146,6 +147,7 @@ class Server:
             self.stop()
         self.pool.unlink(missing_ok=True)
         self.key.unlink(missing_ok=True)
+        self.rm_port.unlink(missing_ok=True)
         for name in self.folder.iterdir():
             name.unlink()
         self.folder.rmdir()

@@ -148,6 +148,10 @@ Result<server::EndpointKeeperOptions> KeeperOptions(const Arguments& arguments) 
   MARU_ASSIGN_OR_RETURN(const std::string address, AddressOf(arguments));
   options.address = "tcp://" + address;
   options.rm_address = arguments.Get("rm-address");
+  if (!os::HostPort::Parse(options.rm_address).ok()) {
+    return InvalidArgument("--rm-address " + options.rm_address.substr(0, 64) +
+                           ": wanted is HOST:PORT of a resource manager, as in 127.0.0.1:9850");
+  }
   options.paths = arguments.All(kDaxPath);
   MARU_ASSIGN_OR_RETURN(options.lease_ms,
                         arguments.Milliseconds(kLeaseTtl, wire::compat::kRmOpenLeaseMsMax / 1000));
@@ -183,13 +187,18 @@ Result<Exit> HoldEndpoint(const Arguments& arguments) {
   MARU_RETURN_IF_ERROR(SetUpLog(arguments.Get("log-level")));
   MARU_RETURN_IF_ERROR(CheckWhatIsNotOffered(arguments));
   MARU_ASSIGN_OR_RETURN(const server::EndpointKeeperOptions options, KeeperOptions(arguments));
-  MARU_ASSIGN_OR_RETURN(const os::SignalFd signals, os::StopSignals());
+  MARU_ASSIGN_OR_RETURN(const os::SignalFd signals, os::DaemonSignals());
   MARU_ASSIGN_OR_RETURN(const auto loop, net::EventLoop::Create(&os::RealClock()));
   server::EndpointKeeper keeper(loop.get(), &os::RealClock(), options);
   keeper.on_open = [&](const std::string& address) { Tell(arguments, address); };
   MARU_RETURN_IF_ERROR(keeper.Connect());
-  MARU_RETURN_IF_ERROR(
-      loop->Watch(signals.fd(), os::Interest::kRead, [&](const os::ReadyEvent&) { loop->Stop(); }));
+  MARU_RETURN_IF_ERROR(loop->Watch(signals.fd(), os::Interest::kRead, [&](const os::ReadyEvent&) {
+    const auto signal = signals.TryTake();
+    if (signal && os::IsHangUp(*signal)) {
+      return LogInfo("signal " + std::to_string(*signal) + ": going on");
+    }
+    loop->Stop();
+  }));
   MARU_RETURN_IF_ERROR(loop->Run());
   loop->Unwatch(signals.fd());
   MARU_RETURN_IF_ERROR(keeper.failure());

@@ -145,4 +145,8 @@ std::optional<int> SignalFd::TryTake() const {
 
 Result<SignalFd> StopSignals() { return SignalFd::Create({SIGTERM, SIGINT}); }
 
+Result<SignalFd> DaemonSignals() { return SignalFd::Create({SIGTERM, SIGINT, SIGHUP}); }
+
+bool IsHangUp(int signal) { return signal == SIGHUP; }
+
 }  // namespace maru::os

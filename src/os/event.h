@@ -94,7 +94,11 @@ class SignalFd {
   UniqueFd fd_;
 };
 
-// SIGTERM and SIGINT, what a daemon stops at.
+// SIGTERM and SIGINT, what a program stops at.
 Result<SignalFd> StopSignals();
+// And SIGHUP, which a daemon takes note of and goes on: a terminal was closed, or who sends it
+// means "look anew". Blocked, it ends no process, whatever it was set to.
+Result<SignalFd> DaemonSignals();
+bool IsHangUp(int signal);
 
 }  // namespace maru::os

@@ -97,6 +97,12 @@ Status EndpointKeeper::Receive() {
   MARU_RETURN_IF_ERROR(compat::DecodeRmOpenReply(
       header.type, bytes.subspan(compat::kRmHeaderBytes, header.payload_bytes), &reply));
   in_.clear();
+  // Ours says so in its own reply.
+  if (static_cast<compat::RmType>(header.type) == compat::RmType::kErrorReply) {
+    return FailedPrecondition("it is none of ours (\"" + reply.message +
+                              "\"): stop upstream's maru-resource-manager, and start ours, or "
+                              "`maru serve`, in its place");
+  }
   return Take(reply);
 }
 

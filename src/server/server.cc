@@ -30,23 +30,34 @@ constexpr uint64_t kDescriptorsMax = net::UnixEndpoint::kConnectionsMax +
                                      net::compat::ResourceManagerEndpoint::kConnectionsMax +
                                      net::compat::PeerLimit::kPeersMax + 1024;
 
-// The key of the tokens in handles, the same after a restart where anybody is given handles. `made`
-// is the path of its file if that was not there before.
-Status FillHandleKey(const UpstreamOptions& options, const std::string& pool,
-                     std::span<std::byte> key, std::string* made) {
-  if (!options.any()) return os::FillRandom(key);
-  const std::string path = pool + ".key";
-  MARU_ASSIGN_OR_RETURN(const os::PathKind before, os::KindOf(path));
-  if (before == os::PathKind::kMissing) *made = path;
-  const Result<std::vector<std::byte>> kept = os::LoadOrMakeSecret(path, key.size());
-  if (!kept.ok()) {
-    return Status(kept.status().code(),
-                  std::string(kept.status().message()) +
-                      "; clients of upstream's protocols are served with that key alone, and not "
-                      "at all with --listen none --rm-listen none");
+// Of the tokens in handles, the same after a restart where anybody is given handles.
+struct HandleKey {
+  enum class Origin : uint8_t { kKept, kDrawn };
+  Origin origin = Origin::kKept;
+  std::vector<std::byte> bytes;
+  std::string made;  // the file beside the first pool, if this start has made it
+};
+
+// That of the first pool that has one: handles stay what they are in whatever order pools come. It
+// is put beside the first pool, so that it is there when only some come.
+Result<HandleKey> TakeHandleKey(const std::vector<pool::Pool*>& pools, size_t key_bytes) {
+  HandleKey key;
+  const auto path_of = [](const pool::Pool* pool) { return pool->name() + ".key"; };
+  const std::string first = path_of(pools.front());
+  for (const pool::Pool* const pool : pools) {
+    const std::string path = path_of(pool);
+    MARU_ASSIGN_OR_RETURN(const os::PathKind kind, os::KindOf(path));
+    if (kind == os::PathKind::kMissing) continue;
+    MARU_ASSIGN_OR_RETURN(key.bytes, os::LoadOrMakeSecret(path, key_bytes));
+    if (path == first) return key;
+    MARU_RETURN_IF_ERROR(os::WriteTextFile(first, AsText(key.bytes)));
+    key.made = first;
+    return key;
   }
-  std::ranges::copy(*kept, key.begin());
-  return OkStatus();
+  MARU_ASSIGN_OR_RETURN(key.bytes, os::LoadOrMakeSecret(first, key_bytes));
+  key.origin = HandleKey::Origin::kDrawn;
+  key.made = first;
+  return key;
 }
 
 }  // namespace
@@ -70,6 +81,7 @@ class Server::Impl {
   static Result<Admission> FindAdmission(const std::string& group);
   Status OpenAll(const ServerOptions& options);
   Status OpenEngine(const ServerOptions& options);
+  Result<HandleKey> FindHandleKey(size_t key_bytes);
   void TellOfNewKey() const;
   // The pools' files, for who may attach.
   Status SetAccess(const Admission& admission);
@@ -92,6 +104,7 @@ class Server::Impl {
   std::unique_ptr<FrameServer> frames_;
   std::unique_ptr<net::UnixEndpoint> endpoint_;
   net::compat::PeerLimit metadata_peers_;
+  size_t rm_connections_max_ = 0;
   std::unique_ptr<UpstreamListeners> upstream_;
   std::vector<std::string> addresses_;
   std::unique_ptr<os::SignalFd> signals_;
@@ -173,13 +186,15 @@ Status Server::Impl::ListenUpstream(const UpstreamOptions& options) {
   MARU_ASSIGN_OR_RETURN(wire::compat::LocalRoad road, LocalRoad());
   std::vector<std::string> paths;
   for (const auto& pool : pools_) paths.push_back(pool->name());
-  MARU_ASSIGN_OR_RETURN(upstream_, UpstreamListeners::Open(options, std::move(road),
-                                                           {.engine = engine_.get(),
-                                                            .loop = loop_.get(),
-                                                            .clock = clock_,
-                                                            .on_activity = [this] { OnActivity(); },
-                                                            .pool_paths = std::move(paths),
-                                                            .metadata_peers = &metadata_peers_}));
+  MARU_ASSIGN_OR_RETURN(upstream_,
+                        UpstreamListeners::Open(options, std::move(road),
+                                                {.engine = engine_.get(),
+                                                 .loop = loop_.get(),
+                                                 .clock = clock_,
+                                                 .on_activity = [this] { OnActivity(); },
+                                                 .pool_paths = std::move(paths),
+                                                 .metadata_peers = &metadata_peers_,
+                                                 .rm_connections_max = rm_connections_max_}));
   return OkStatus();
 }
 
@@ -204,11 +219,13 @@ Status Server::Impl::OpenAll(const ServerOptions& options) {
   MARU_RETURN_IF_ERROR(CheckUpstreamOptions(options.upstream));
   MARU_ASSIGN_OR_RETURN(const Admission admission, FindAdmission(options.socket_group));
   // Before anything is made: a start that is stopped is finished first, and stops in order.
-  MARU_ASSIGN_OR_RETURN(os::SignalFd signals, os::StopSignals());
+  MARU_ASSIGN_OR_RETURN(os::SignalFd signals, os::DaemonSignals());
   signals_ = std::make_unique<os::SignalFd>(std::move(signals));
   const Result<uint64_t> descriptors = os::RaiseDescriptorLimit(kDescriptorsMax);
   if (!descriptors.ok()) LogWarning(std::string(descriptors.status().message()));
   metadata_peers_ = net::compat::PeerLimit::For(descriptors.ok() ? *descriptors : 0);
+  rm_connections_max_ =
+      net::compat::ResourceManagerEndpoint::ConnectionsFor(descriptors.ok() ? *descriptors : 0);
   MARU_ASSIGN_OR_RETURN(loop_, net::EventLoop::Create(clock_));
   // What others may have is taken first, and what is there is changed last: a start that is refused
   // in between leaves every pool as it was.
@@ -221,6 +238,7 @@ Status Server::Impl::OpenAll(const ServerOptions& options) {
   MARU_RETURN_IF_ERROR(ListenUpstream(options.upstream));
   MARU_RETURN_IF_ERROR(SetAccess(admission));
   MARU_RETURN_IF_ERROR(pool_set_.Publish());
+  if (upstream_ != nullptr) upstream_->KeepPort();
   ScheduleTick(static_cast<uint64_t>(clock_->Now()));
   return OkStatus();
 }
@@ -237,14 +255,31 @@ Status Server::Impl::OpenEngine(const ServerOptions& options) {
   files_ = pool_set_.files();
   liveness_ = std::make_unique<OsLiveness>(files_);
   engine::EngineOptions engine_options = options.engine;
-  MARU_RETURN_IF_ERROR(
-      FillHandleKey(options.upstream, pools_[0]->name(), engine_options.handle_key, &made_key_));
+  HandleKey key;
+  if (options.upstream.any()) {
+    MARU_ASSIGN_OR_RETURN(key, FindHandleKey(engine_options.handle_key.size()));
+    std::ranges::copy(key.bytes, engine_options.handle_key.begin());
+  } else {
+    MARU_RETURN_IF_ERROR(os::FillRandom(engine_options.handle_key));
+  }
   MARU_ASSIGN_OR_RETURN(engine_,
                         engine::Engine::Create(engine_options, pools_, liveness_.get(), open.epoch,
                                                static_cast<uint64_t>(clock_->Now()),
                                                static_cast<uint64_t>(os::WallTimeNs())));
-  if (!made_key_.empty()) TellOfNewKey();
+  if (key.origin == HandleKey::Origin::kDrawn) TellOfNewKey();
   return OkStatus();
+}
+
+Result<HandleKey> Server::Impl::FindHandleKey(size_t key_bytes) {
+  Result<HandleKey> key = TakeHandleKey(pools_, key_bytes);
+  if (key.ok()) {
+    made_key_ = key->made;
+    return key;
+  }
+  return Status(key.status().code(),
+                std::string(key.status().message()) +
+                    "; clients of upstream's protocols are served with that key alone, and not at "
+                    "all with --listen none --rm-listen none");
 }
 
 // What is owned was lent with the key that was there before.
@@ -277,6 +312,10 @@ Status Server::Impl::Run() {
       loop_->Watch(signals_->fd(), os::Interest::kRead, [this](const os::ReadyEvent&) {
         const auto signal = signals_->TryTake();
         if (!signal) return;
+        if (os::IsHangUp(*signal)) {
+          return LogInfo("signal " + std::to_string(*signal) +
+                         ": going on; pools are named at the start, nothing is looked for anew");
+        }
         LogInfo("signal " + std::to_string(*signal) + ": stopping");
         loop_->Stop();
       }));

@@ -29,7 +29,7 @@ struct ServerOptions {
 class Server {
  public:
   // Opens or makes the pools, takes over what is in them, takes the process's stop signals
-  // (os::StopSignals), and listens. Errors name the pool or the socket and what to do; every pool
+  // (os::DaemonSignals), and listens. Errors name the pool or the socket and what to do; every pool
   // is then as it was, less what any start drops after a boot. REQUIRES: the clock outlives this.
   static Result<std::unique_ptr<Server>> Create(const ServerOptions& options, const Clock* clock);
   ~Server();

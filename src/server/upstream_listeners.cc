@@ -1,9 +1,12 @@
 #include "server/upstream_listeners.h"
 
+#include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "base/log.h"
 #include "os/tcp_socket.h"
+#include "server/kept_port.h"
 
 namespace maru::server {
 
@@ -14,6 +17,9 @@ bool IsTaken(const Status& status) { return status.code() == StatusCode::kAlread
 Status Named(std::string_view option, const Status& status) {
   return Status(status.code(), std::string(option) + ": " + std::string(status.message()));
 }
+
+// With any port, where the own one is taken.
+std::string Chosen(uint16_t port) { return "127.0.0.1:" + std::to_string(port); }
 
 // Regions are mapped on this host alone, so a client of an address of all interfaces takes this.
 std::string ToldAddress(const os::TcpAddress& address) {
@@ -29,6 +35,8 @@ UpstreamListeners::UpstreamListeners(Reach reach, wire::compat::LocalRoad local_
                                      const UpstreamWiring& wiring)
     : loop_(wiring.loop),
       metadata_peers_(wiring.metadata_peers),
+      rm_connections_max_(wiring.rm_connections_max),
+      pool_paths_(wiring.pool_paths),
       metadata_(wiring.engine, wiring.clock, wiring.on_activity),
       lent_(wiring, reach, local_road),
       resource_manager_(wiring.engine, wiring.clock, &lent_, wiring.on_activity) {
@@ -69,11 +77,41 @@ Status UpstreamListeners::OpenMetadata(const UpstreamOptions& options) {
   return OkStatus();
 }
 
+Result<std::unique_ptr<net::compat::ResourceManagerEndpoint>> UpstreamListeners::ListenAt(
+    std::string_view address) {
+  MARU_ASSIGN_OR_RETURN(const os::TcpAddress parsed, os::TcpAddress::Parse(address));
+  return net::compat::ResourceManagerEndpoint::Create(loop_, &resource_manager_, parsed,
+                                                      rm_connections_max_);
+}
+
+Result<std::unique_ptr<net::compat::ResourceManagerEndpoint>> UpstreamListeners::ListenElsewhere() {
+  if (const std::optional<uint16_t> kept = LoadKeptPort(pool_paths_)) {
+    auto endpoint = ListenAt(Chosen(*kept));
+    if (endpoint.ok()) return endpoint;
+  }
+  return ListenAt(Chosen(0));
+}
+
+void UpstreamListeners::KeepPort() const {
+  if (resource_manager_endpoint_ == nullptr) return;
+  const uint16_t port = resource_manager_endpoint_->address().port();
+  const std::optional<uint16_t> kept = LoadKeptPort(pool_paths_);
+  if (kept.has_value() && *kept != port) {
+    LogWarning("the resource manager was at " + Chosen(*kept) +
+               " before: clients that were told so by an endpoint go on asking there; start them "
+               "again");
+  }
+  if (rm_port_ == Port::kChosen) {
+    server::KeepPort(pool_paths_, port);
+  } else if (kept.has_value()) {
+    ForgetPort(pool_paths_);
+  }
+}
+
 Status UpstreamListeners::OpenResourceManager(const UpstreamOptions& options) {
   const ListenOptions& listen = options.resource_manager;
   if (listen.address.empty()) return OkStatus();
-  MARU_ASSIGN_OR_RETURN(const os::TcpAddress wanted, os::TcpAddress::Parse(listen.address));
-  auto endpoint = net::compat::ResourceManagerEndpoint::Create(loop_, &resource_manager_, wanted);
+  auto endpoint = ListenAt(listen.address);
   if (!endpoint.ok() && IsTaken(endpoint.status()) && listen.when_taken == WhenTaken::kDoWithout) {
     if (addresses_.metadata.empty()) {
       LogWarning(
@@ -81,9 +119,9 @@ Status UpstreamListeners::OpenResourceManager(const UpstreamOptions& options) {
           listen.address + "; stop that and start again, or name another with --rm-listen ADDRESS");
       return OkStatus();
     }
-    MARU_ASSIGN_OR_RETURN(const os::TcpAddress any, os::TcpAddress::Parse("127.0.0.1:0"));
-    endpoint = net::compat::ResourceManagerEndpoint::Create(loop_, &resource_manager_, any);
+    endpoint = ListenElsewhere();
     if (endpoint.ok()) {
+      rm_port_ = Port::kChosen;
       LogWarning("somebody else listens at " + listen.address + ": the resource manager is at " +
                  (*endpoint)->address().ToString() + ", which clients of " + addresses_.metadata +
                  " are told");

@@ -3,6 +3,8 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "maru/result.h"
 #include "server/lent_endpoints.h"
@@ -31,17 +33,29 @@ class UpstreamListeners {
 
   const UpstreamAddresses& addresses() const { return addresses_; }
 
+  // Where the resource manager is, for the next server: if its port was chosen, which it is where
+  // its own was taken. A warning where clients were told another. Once the start is certain.
+  void KeepPort() const;
+
  private:
   UpstreamListeners(Reach reach, wire::compat::LocalRoad local_road, const UpstreamWiring& wiring);
   Status OpenMetadata(const UpstreamOptions& options);
   Status OpenResourceManager(const UpstreamOptions& options);
+  Result<std::unique_ptr<net::compat::ResourceManagerEndpoint>> ListenAt(std::string_view address);
+  // Where an earlier server did, if that is free, or anywhere.
+  Result<std::unique_ptr<net::compat::ResourceManagerEndpoint>> ListenElsewhere();
+
+  enum class Port : uint8_t { kAsked, kChosen };
 
   net::EventLoop* const loop_;
   net::compat::PeerLimit* const metadata_peers_;
+  const size_t rm_connections_max_;
+  const std::vector<std::string> pool_paths_;
   MetadataServer metadata_;
   LentEndpoints lent_;
   ResourceManagerServer resource_manager_;
   UpstreamAddresses addresses_;
+  Port rm_port_ = Port::kAsked;
   // Below what they call.
   std::unique_ptr<net::compat::MetadataEndpoint> metadata_endpoint_;
   std::unique_ptr<net::compat::ResourceManagerEndpoint> resource_manager_endpoint_;

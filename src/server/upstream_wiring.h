@@ -19,6 +19,7 @@ struct UpstreamWiring {
   std::function<void()> on_activity;  // called after whatever the engine was told
   std::vector<std::string> pool_paths;
   net::compat::PeerLimit* metadata_peers = nullptr;
+  size_t rm_connections_max = 0;
 };
 
 }  // namespace maru::server

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -26,6 +27,7 @@ MARU = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "build/maru").reso
 REGION = 4 << 20
 POOL = 64 << 20
 ENOENT, EINVAL, EADDRINUSE = -2, -22, -98
+ERROR_RESP = 255
 
 
 class Program:
@@ -220,7 +222,9 @@ class Commands(unittest.TestCase):
                  ("--cpu-only", "--dax-path")),
                 (("--port", "0", "--rm-address", "nowhere.invalid:1"), 3,
                  ("nowhere.invalid:1", "has no address")),
-                (("--port", "0", "--rm-address", "127.0.0.1"), 2, ("127.0.0.1", "HOST:PORT")),
+                (("--port", "0", "--rm-address", "127.0.0.1"), 2,
+                 ("--rm-address 127.0.0.1:", "HOST:PORT", "127.0.0.1:9850")),
+                (("--port", "0", "--rm-address", ":9850"), 2, ("--rm-address :9850:", "HOST:PORT")),
                 (("--port", "0", "--rm-address", "127.0.0.1:1"), 3,
                  ("127.0.0.1:1", "Connection refused"))):
             manager = () if "--rm-address" in words else ("--rm-address", self.address)
@@ -228,6 +232,35 @@ class Commands(unittest.TestCase):
             self.assertEqual(done.returncode, code, (words, done.stderr))
             for word in said:
                 self.assertIn(word, done.stderr)
+
+    def test_a_resource_manager_of_upstreams_is_named_with_what_to_do(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+
+            def answer():
+                asking, _ = listener.accept()
+                with asking:
+                    asking.recv(4096)
+                    message = b"unknown message"
+                    asking.sendall(encode(ERROR_RESP, struct.pack("<iI", EINVAL, len(message))
+                                          + message))
+                    asking.recv(1)  # until it is gone
+
+            thread = threading.Thread(target=answer)
+            thread.start()
+            address = "127.0.0.1:%d" % listener.getsockname()[1]
+            done = ended(self.folder / "maru-server", "--port", "0", "--rm-address", address)
+            thread.join()
+        self.assertEqual(done.returncode, 1, done.stderr)
+        for word in (address, "unknown message", "stop upstream's maru-resource-manager"):
+            self.assertIn(word, done.stderr)
+
+    def test_a_hang_up_ends_neither(self):
+        server = self.start_server()
+        for program in (server, self.manager):
+            program.process.send_signal(signal.SIGHUP)
+        server.await_line("going on")
+        self.assertTrue(self.instance(server, "a").client.handshake()["success"])
+        self.assertEqual((server.end(), self.manager.end()), (0, 0))
 
     def test_the_resource_manager_takes_every_flag_of_upstreams(self):
         for words in (("--state-dir", self.folder, "--idle-timeout", 60, "--num-workers", 32,
@@ -324,6 +357,36 @@ class Commands(unittest.TestCase):
         self.assertFalse(back.heartbeat(instance_id="a", lease_id="l")["lease_expired"])
         self.assertTrue(back.register("k", region, 0, 4096)["is_new"])
         self.assertTrue(b.heartbeat(instance_id="b", lease_id="l")["lease_expired"])
+
+    def test_a_server_without_leases_ends_none_of_those_before(self):
+        server = self.start_server("--client-lease-ttl", 30)
+        client = self.instance(server, "a").client
+        region = client.alloc("a", REGION, lease_id="l")["handle"]["region_id"]
+        self.assertEqual(self.held_by_leases(), [region])
+        metadata_port, port = (told.rpartition(":")[2] for told in (server.told["metadata"],
+                                                                    self.address))
+        server.end()
+        server = self.start_server("--client-lease-ttl", 0, port=metadata_port)
+        for number in (None, signal.SIGKILL):
+            if number is not None:  # a new resource manager learns it with the endpoint
+                self.manager.end(number)
+                server.await_line("is opened again as soon as it can be")
+                self.manager = self.start_manager(port=port)
+                server.await_line("the endpoint is open again at ")
+            client = self.instance(server, "a").client
+            self.assertEqual(client.heartbeat(instance_id="a", lease_id="l"), {})
+            self.assertEqual(self.held_by_leases(), [])
+            self.assertTrue(client.register(f"k{number}", region, 0, 4096)["is_new"])
+        server.end()
+        self.start_server("--client-lease-ttl", 30, port=metadata_port)
+        self.assertEqual(self.held_by_leases(), [region])
+
+    def held_by_leases(self):
+        shown = subprocess.run([MARU, "stat", "--regions", "--json", "--server",
+                                self.folder / "sock"], check=True, text=True,
+                               capture_output=True).stdout
+        return [each["region_id"] for each in json.loads(shown)
+                if each.get("lease_deadline_unix_ns", 0) != 0]
 
     def test_each_program_speaks_of_itself(self):
         port = self.address.rpartition(":")[2]

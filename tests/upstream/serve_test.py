@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import socket
 import stat
 import subprocess
@@ -20,6 +21,7 @@ from upstream import metadata, resource_manager  # noqa: E402
 from upstream.own_network import own_network  # noqa: E402
 
 MARU = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "build/maru").resolve()
+ENOENT = -2
 ANY_METADATA, ANY_RM = "tcp://127.0.0.1:0", "127.0.0.1:0"
 METADATA_DEFAULT, RM_DEFAULT = "tcp://127.0.0.1:5555", "127.0.0.1:9850"
 
@@ -105,6 +107,46 @@ class Addresses(unittest.TestCase):
         self.assertNotIn(server.resource_manager, (None, RM_DEFAULT))
         with metadata.MetadataClient(server.metadata) as client:
             self.assertEqual(client.handshake()["rm_address"], server.resource_manager)
+
+    def test_a_port_that_was_chosen_is_the_same_after_a_restart(self):
+        self.enterContext(own_network())
+        server = self.server()
+        server.options = ["--listen", "tcp://127.0.0.1:5555"]
+        with take(9850):
+            server.start()
+            chosen = server.resource_manager
+            client = self.enterContext(resource_manager.connect(chosen, "host-a:1"))
+            handle = client.alloc(2 << 20).handle
+            for end in (server.kill, server.stop):
+                end()
+                server.start()
+                self.assertEqual(server.resource_manager, chosen)
+                with resource_manager.connect(chosen, "host-a:1") as back:
+                    self.assertEqual(back.access(handle).status, 0)
+            self.assertEqual(server.rm_port.stat().st_mode & 0o777, 0o600)
+            self.assertNotIn("go on asking there", server.logged())
+            # Somebody else has it meanwhile, and keeps it: the next one is kept from now on.
+            server.stop()
+            with take(int(chosen.rpartition(":")[2])):
+                server.start()
+                other = server.resource_manager
+                self.assertNotIn(other, (chosen, RM_DEFAULT))
+                self.assertIn(f"was at {chosen} before", server.logged())
+            server.stop()
+            server.start()
+            self.assertEqual(server.resource_manager, other)
+            # What is no port is told, and passed over.
+            server.stop()
+            server.rm_port.write_text("70000\n")
+            server.start()
+            self.assertIn(f"{server.rm_port} has no number of a port", server.logged())
+            server.stop()
+        # At its own address again, it says who must be started again.
+        kept = f"127.0.0.1:{server.rm_port.read_text().strip()}"
+        server.start()
+        self.assertEqual(server.resource_manager, RM_DEFAULT)
+        self.assertIn(f"was at {kept} before", server.logged())
+        self.assertFalse(server.rm_port.exists())
 
     def test_the_defaults_are_upstreams(self):
         self.enterContext(own_network())
@@ -240,12 +282,30 @@ class OurCommandsAtTheMetadataEndpoint(unittest.TestCase):
 
 
 class Descriptors(unittest.TestCase):
-    def test_connections_at_the_metadata_endpoint_leave_some_for_others(self):
+    def limited(self):
+        """A program with 256 descriptors."""
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         limited = folder / "maru"
         limited.write_text(f'#!/bin/sh\nulimit -n 256\nexec "{MARU}" "$@"\n')
         limited.chmod(0o755)
-        with Server(limited, size="32MiB", listen=ANY_METADATA, rm_listen=ANY_RM) as server, \
+        return limited
+
+    def test_connections_at_the_resource_manager_leave_some_for_others(self):
+        with Server(self.limited(), size="32MiB", listen=ANY_METADATA,
+                    rm_listen=ANY_RM) as server:
+            address = ("127.0.0.1", int(server.resource_manager.rpartition(":")[2]))
+            silent = [self.enterContext(socket.create_connection(address)) for _ in range(300)]
+            with resource_manager.connect(server.resource_manager) as client:
+                self.assertEqual(len(client.stats()), 1)  # all before it are accepted
+                opened = len(os.listdir(f"/proc/{server.process.pid}/fd"))
+                self.assertLess(opened, 256 * 2 // 3)
+                self.assertEqual(server.run("put", "k", "-", data=b"x").returncode, 0)
+                with metadata.MetadataClient(server.metadata) as after:
+                    self.assertEqual(after.exists("k"), {"exists": True})
+            self.assertEqual(len(silent), 300)
+
+    def test_connections_at_the_metadata_endpoint_leave_some_for_others(self):
+        with Server(self.limited(), size="32MiB", listen=ANY_METADATA, rm_listen=ANY_RM) as server, \
                 server.waiting_instance(), metadata.MetadataClient(server.metadata) as before:
             self.assertTrue(before.handshake()["success"])
             address = ("127.0.0.1", int(server.metadata.rpartition(":")[2]))
@@ -259,6 +319,17 @@ class Descriptors(unittest.TestCase):
                     self.assertEqual(len(client.stats()), 1)
             self.assertIn("asked nothing", server.logged())
             self.assertEqual(len(many), 700)
+
+
+class Signals(unittest.TestCase):
+    def test_a_hang_up_is_told_and_the_server_goes_on(self):
+        with Server(MARU, size="32MiB", listen=ANY_METADATA, rm_listen=ANY_RM) as server:
+            server.process.send_signal(signal.SIGHUP)
+            while "going on" not in server.logged():
+                self.assertIsNone(server.process.poll())
+                os.sched_yield()
+            self.assertEqual(server.run("put", "k", "-", data=b"x").returncode, 0)
+            self.assertEqual(server.stop(), 0)
 
 
 class Key(unittest.TestCase):
@@ -281,6 +352,30 @@ class Key(unittest.TestCase):
             self.server.start()
         self.server.key.chmod(0o600)
         self.server.start()
+
+    def test_handles_outlive_another_order_of_the_pools(self):
+        def second(path):
+            return ("--pool", f"file:{path},size=32MiB")
+
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+            other = pathlib.Path(folder) / "other"
+            self.server.start(*second(other))
+            with resource_manager.connect(self.server.resource_manager, "host-a:1") as client:
+                handle = client.alloc(2 << 20).handle
+            # The other way round, then without the one that had the key first.
+            first, self.server.pool = self.server.pool, other
+            for words in (second(first), ()):
+                self.server.stop()
+                self.server.start(*words)
+                self.assertNotIn("key file", self.server.logged())
+                with resource_manager.connect(self.server.resource_manager, "host-a:1") as client:
+                    status = client.access(handle).status
+                # Its pool is served no more, but the token is the same.
+                self.assertEqual(status, 0 if words else ENOENT)
+            keys = [pathlib.Path(f"{pool}.key").read_bytes() for pool in (first, other)]
+            self.assertEqual(keys[0], keys[1])
+            self.server.stop()
+            self.server.pool = first
 
 
 if __name__ == "__main__":

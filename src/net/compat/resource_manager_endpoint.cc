@@ -1,5 +1,6 @@
 #include "net/compat/resource_manager_endpoint.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/check.h"
@@ -36,12 +37,17 @@ std::optional<std::vector<std::byte>> ResourceManagerService::GoOn(uint64_t numb
   return std::nullopt;
 }
 
+size_t ResourceManagerEndpoint::ConnectionsFor(uint64_t descriptors) {
+  return std::clamp<size_t>(descriptors / 3, kConnectionsMin, kConnectionsMax);
+}
+
 Result<std::unique_ptr<ResourceManagerEndpoint>> ResourceManagerEndpoint::Create(
-    EventLoop* loop, ResourceManagerService* service, const os::TcpAddress& address) {
+    EventLoop* loop, ResourceManagerService* service, const os::TcpAddress& address,
+    size_t connections_max) {
   MARU_ASSIGN_OR_RETURN(os::TcpListener listener, os::TcpListener::Listen(address));
   MARU_ASSIGN_OR_RETURN(os::WakeFd again, os::WakeFd::Create());
-  std::unique_ptr<ResourceManagerEndpoint> endpoint(
-      new ResourceManagerEndpoint(loop, service, std::move(listener), std::move(again)));
+  std::unique_ptr<ResourceManagerEndpoint> endpoint(new ResourceManagerEndpoint(
+      loop, service, std::move(listener), std::move(again), connections_max));
   ResourceManagerEndpoint* const self = endpoint.get();
   MARU_ASSIGN_OR_RETURN(
       self->pause_, AcceptPause::Create(loop, [self] { self->SetAccepting(os::Interest::kRead); }));
@@ -67,9 +73,9 @@ void ResourceManagerEndpoint::Accept() {
   }
   if (!accepted->valid()) return;
   pause_->Accepted();
-  if (connections_.size() >= kConnectionsMax && !CloseSilent()) {
+  if (connections_.size() >= connections_max_ && !CloseSilent()) {
     LogWarning("connection to " + address().ToString() +
-               " refused: " + std::to_string(kConnectionsMax) + " are open");
+               " refused: " + std::to_string(connections_max_) + " are open");
     return;
   }
   const uint64_t id = next_id_++;

@@ -67,6 +67,9 @@ class ResourceManagerEndpoint {
   // among those that may go; if none may, it is refused. One with an endpoint stays, and of a
   // client as many of the oldest as it has regions: a name alone keeps nobody out.
   static constexpr size_t kConnectionsMax = 1024;
+  static constexpr size_t kConnectionsMin = 16;
+  // At most a third of a process's descriptors, as PeerLimit: another's are the unix socket's.
+  static size_t ConnectionsFor(uint64_t descriptors);
   // Replies that a peer has not taken; with that much it is not read from.
   static constexpr size_t kReplyBytesWaitingMax = 64 * kKiB;
   // Answered in a turn, over all connections: the short ones of a read, as a rule.
@@ -75,7 +78,8 @@ class ResourceManagerEndpoint {
   // REQUIRES: loop and service outlive the endpoint.
   static Result<std::unique_ptr<ResourceManagerEndpoint>> Create(EventLoop* loop,
                                                                  ResourceManagerService* service,
-                                                                 const os::TcpAddress& address);
+                                                                 const os::TcpAddress& address,
+                                                                 size_t connections_max);
   ~ResourceManagerEndpoint();
   ResourceManagerEndpoint(const ResourceManagerEndpoint&) = delete;
   ResourceManagerEndpoint& operator=(const ResourceManagerEndpoint&) = delete;
@@ -105,8 +109,12 @@ class ResourceManagerEndpoint {
   };
 
   ResourceManagerEndpoint(EventLoop* loop, ResourceManagerService* service,
-                          os::TcpListener listener, os::WakeFd again)
-      : loop_(loop), service_(service), listener_(std::move(listener)), again_(std::move(again)) {}
+                          os::TcpListener listener, os::WakeFd again, size_t connections_max)
+      : loop_(loop),
+        service_(service),
+        connections_max_(connections_max),
+        listener_(std::move(listener)),
+        again_(std::move(again)) {}
   void Accept();
   void SetAccepting(os::Interest interest);
   // The one that may go, or 0.
@@ -131,6 +139,7 @@ class ResourceManagerEndpoint {
 
   EventLoop* const loop_;
   ResourceManagerService* const service_;
+  const size_t connections_max_;
   os::TcpListener listener_;
   std::map<uint64_t, std::unique_ptr<Connection>> connections_;
   os::WakeFd again_;           // the next turn

@@ -230,7 +230,8 @@ class ResourceManagerEndpointTest : public testing::Test {
   void SetUp() override {
     ASSERT_OK_AND_ASSIGN(endpoint_,
                          ResourceManagerEndpoint::Create(loop_.get(), &service_,
-                                                         *os::TcpAddress::Parse("127.0.0.1:0")));
+                                                         *os::TcpAddress::Parse("127.0.0.1:0"),
+                                                         ResourceManagerEndpoint::kConnectionsMax));
     loop_.Start();
   }
   void TearDown() override {
@@ -530,6 +531,13 @@ TEST_F(ResourceManagerEndpointTest, ANewcomerTakesThePlaceOfTheLongestSilent) {
   EXPECT_TRUE(silent[1].AtEnd());
   EXPECT_EQ(silent[0].Ask(Stats()).type, 6);
   EXPECT_EQ(named.Ask(Alloc("host:1", 2)).type, 2) << "who has a name stays";
+}
+
+TEST(ResourceManagerConnectionsTest, AreAThirdOfTheDescriptorsAtMost) {
+  EXPECT_EQ(ResourceManagerEndpoint::ConnectionsFor(0), ResourceManagerEndpoint::kConnectionsMin);
+  EXPECT_EQ(ResourceManagerEndpoint::ConnectionsFor(1024), 341u);
+  EXPECT_EQ(ResourceManagerEndpoint::ConnectionsFor(500'000),
+            ResourceManagerEndpoint::kConnectionsMax);
 }
 
 TEST_F(ResourceManagerEndpointTest, ANameAloneKeepsNobodyOut) {
