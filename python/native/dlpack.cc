@@ -139,4 +139,9 @@ nb::object MakeTensorCapsule(std::span<const std::byte> bytes, Access access,
   return CapsuleOf<ManagedTensor>(bytes, access, std::move(let_go));
 }
 
+nb::object TensorOf(nb::handle self) {
+  const nb::object torch = Calling([] { return PyImport_ImportModule("torch"); });
+  return Calling([&] { return PyObject_CallMethod(torch.ptr(), "from_dlpack", "O", self.ptr()); });
+}
+
 }  // namespace maru::python

@@ -32,9 +32,7 @@ nanobind::tuple DlpackDevice(const Self&) {
 }
 
 // torch's tensor over what SELF exports.
-inline nanobind::object TensorOf(nanobind::handle self) {
-  return nanobind::module_::import_("torch").attr("from_dlpack")(self);
-}
+nanobind::object TensorOf(nanobind::handle self);
 
 inline constexpr const char* kDlpackSignature =
     "def __dlpack__(self, *, stream: object = None, max_version: tuple[int, int] | None = None, "

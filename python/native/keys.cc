@@ -56,8 +56,7 @@ Keys::Keys(nb::handle iterable) {
     throw nb::python_error();
   }
   // A tuple of our own: another thread may change a list while this one waits.
-  objects_ = nb::steal<nb::tuple>(OrSleep([&] { return PySequence_Tuple(given); }));
-  if (!objects_.is_valid()) throw nb::python_error();
+  objects_ = nb::borrow<nb::tuple>(Calling([&] { return PySequence_Tuple(given); }));
   views_.reserve(objects_.size());
   for (nb::handle key : objects_) {
     if (PyLong_Check(key.ptr())) {

@@ -65,15 +65,16 @@ void InstallLog() { SetLogSink(TheQueue()); }
 void TellLog() {
   Queue& queue = *TheQueue();
   if (!queue.any()) return;
-  const nb::object logger = nb::module_::import_("logging").attr("getLogger")("maru_handler");
+  // All of this runs Python, and the application's handlers may wait.
+  const nb::object logging = Calling([] { return PyImport_ImportModule("logging"); });
+  const nb::object logger =
+      Calling([&] { return PyObject_CallMethod(logging.ptr(), "getLogger", "s", "maru_handler"); });
   for (const auto& [level, line] : queue.Take()) {
     const auto text = nb::steal(PyUnicode_DecodeUTF8(
         line.data(), static_cast<Py_ssize_t>(line.size()), "backslashreplace"));
-    // The application's handlers may wait.
-    const auto told = nb::steal(OrSleep([&] {
-      return PyObject_CallMethod(logger.ptr(), MethodOf(level), "sO", "%s", text.ptr());
-    }));
-    if (!told.is_valid()) throw nb::python_error();
+    Calling([&, method = MethodOf(level)] {
+      return PyObject_CallMethod(logger.ptr(), method, "sO", "%s", text.ptr());
+    });
   }
 }
 

@@ -150,8 +150,8 @@ bool NativeHandler::Store(nb::handle key, const AllocHandle* handle, nb::handle 
 nb::list NativeHandler::BatchStore(nb::handle keys, nb::handle handles) {
   const auto client = this->client();
   const Keys texts(keys);
-  const auto given = nb::steal<nb::tuple>(OrSleep([&] { return PySequence_Tuple(handles.ptr()); }));
-  if (!given.is_valid()) throw nb::python_error();
+  const auto given =
+      nb::borrow<nb::tuple>(Calling([&] { return PySequence_Tuple(handles.ptr()); }));
   if (given.size() != texts.size()) {
     Raise(InvalidArgument("batch_store of " + std::to_string(texts.size()) + " keys and " +
                           std::to_string(given.size()) + " handles"));

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <Python.h>
+#include <nanobind/nanobind.h>
 
 #include "base/waiting.h"
 
@@ -23,6 +24,14 @@ auto OrSleep(const Call& call) {
   } catch (...) {  // the unwinding
     SleepForEver();
   }
+}
+
+// The object that CALL, as above, makes; else its exception.
+template <typename Call>
+nanobind::object Calling(const Call& call) {
+  nanobind::object made = nanobind::steal(OrSleep(call));
+  if (!made.is_valid()) throw nanobind::python_error();
+  return made;
 }
 
 inline void TakeLockAgain(PyThreadState* thread) {

@@ -204,6 +204,7 @@ def work(key):
     while True:
         handler.store(key, data=b"1" * 100)
         handler.exists(key)
+        handler.batch_exists(key for _ in range(50))
         handler.delete(key)
         handler.free(handler.alloc(1))
 for key in "abcd":
