@@ -1,6 +1,7 @@
 // maru pool init, inspect, check, renumber: a pool at rest.
 
 #include "base/units.h"
+#include "layout/describe.h"
 #include "layout/geometry.h"
 #include "pool/check.h"
 #include "pool/inspect.h"
@@ -106,9 +107,11 @@ Result<Exit> Renumber(const Arguments& arguments) {
   MARU_ASSIGN_OR_RETURN(const layout::Superblock made,
                         pool::Renumber(arguments.Get("PATH"), bases));
   if (arguments.json()) {
-    PrintLine("{" + Quoted("region_id_base", std::to_string(made.region_id_base)) + "}");
+    PrintLine("{" + Quoted("region_id_base", std::to_string(made.region_id_base)) + ", " +
+              Quoted("uuid", JsonString(layout::UuidText(made.device.uuid))) + "}");
   } else {
-    PrintLine("region ids from " + std::to_string(made.region_id_base));
+    PrintLine("region ids from " + std::to_string(made.region_id_base) + ", uuid " +
+              layout::UuidText(made.device.uuid));
   }
   return Exit::kDone;
 }
@@ -136,8 +139,8 @@ extern const Command kPoolCheck = {
     &Check};
 extern const Command kPoolRenumber = {
     "pool renumber",
-    "Draw other region ids for a pool, so that it can be served beside others",
-    "Region ids of pools that one server serves must not overlap.",
+    "Draw another uuid and other region ids for a pool, so that it can be served beside others",
+    "A copy of a pool can be served beside it after that. Clients of the pool begin anew.",
     kRenumberOptions,
     kPath,
     &Renumber};

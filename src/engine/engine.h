@@ -70,7 +70,7 @@ class Engine {
   // Takes over pools that were just opened: honours the clients whose lock is held (they are
   // detached until they come back), drops the others, quarantines the pages granted to those,
   // retires the later of two LIVE records of one key in two pools. REQUIRES: at least one pool;
-  // pools and liveness outlive the engine; region ids do not overlap (CheckPools).
+  // pools and liveness outlive the engine; uuids and region ids are apart (CheckPools).
   static Result<std::unique_ptr<Engine>> Create(EngineOptions options,
                                                 std::vector<pool::Pool*> pools, Liveness* liveness,
                                                 uint64_t epoch, uint64_t now_ns,

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/sequence_point.h"
+#include "layout/describe.h"
 #include "layout/text.h"
 #include "pool/pool_impl.h"
 
@@ -166,15 +167,18 @@ Pool::Usage Pool::usage() const {
   return usage;
 }
 
-Status Pool::CheckPools(std::span<const IdRange> pools) {
+Status Pool::CheckPools(std::span<const Identity> pools) {
   for (size_t i = 0; i < pools.size(); ++i) {
     for (size_t j = i + 1; j < pools.size(); ++j) {
-      const IdRange &one = pools[i], &other = pools[j];
-      if (one.region_id_base != other.region_id_base) continue;
-      return FailedPrecondition(Concat("pools ", one.name, " and ", other.name,
-                                       " have the same region ids, from ", one.region_id_base,
-                                       " on (one may be a copy of the other): draw new ones for ",
-                                       "one of them with `maru pool renumber ", other.name, "`"));
+      const Identity &one = pools[i], &other = pools[j];
+      const bool same_uuid = one.uuid == other.uuid;
+      if (!same_uuid && one.region_id_base != other.region_id_base) continue;
+      const std::string same = same_uuid ? Concat("uuid, ", layout::UuidText(one.uuid))
+                                         : Concat("region ids, from ", one.region_id_base, " on");
+      return FailedPrecondition(Concat("pools ", one.name, " and ", other.name, " have the same ",
+                                       same, " (one may be a copy of the other): draw new ones ",
+                                       "for one of them with `maru pool renumber ", other.name,
+                                       "`"));
     }
   }
   return OkStatus();

@@ -188,12 +188,14 @@ class Pool final : public catalogue::SpaceSource {
 
   // Region ids of this pool: [first, first + kRegionIdsPerPool).
   uint32_t region_id_base() const;
-  struct IdRange {
+  struct Identity {
     std::string name;  // the pool's
+    layout::Uuid uuid{};
     uint32_t region_id_base = 0;
   };
-  // FailedPrecondition when the region ids of two pools overlap: names both and what to do.
-  static Status CheckPools(std::span<const IdRange> pools);
+  // FailedPrecondition when two pools have one uuid, by which a client knows its pools again, or
+  // their region ids overlap: names both and what to do.
+  static Status CheckPools(std::span<const Identity> pools);
 
  private:
   class Impl;

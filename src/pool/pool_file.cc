@@ -166,8 +166,11 @@ Result<layout::Superblock> Renumber(const std::string& path,
   std::vector<uint32_t> in_use(bases_in_use.begin(), bases_in_use.end());
   in_use.push_back(former.region_id_base);
   MARU_ASSIGN_OR_RETURN(const uint32_t base, DrawBase(in_use));
-  const layout::Superblock block = layout::MakeSuperblock(
-      former.device.uuid, former.pool_bytes, former.flags, base, former.created_unix_ns);
+  // Clients know their pools by it: of a copy it must be another than the original's.
+  layout::Uuid uuid;
+  MARU_RETURN_IF_ERROR(os::FillRandom(std::as_writable_bytes(std::span(uuid))));
+  const layout::Superblock block =
+      layout::MakeSuperblock(uuid, former.pool_bytes, former.flags, base, former.created_unix_ns);
   // One small write and not stores through the mapping, which a crash could cut in two. From here
   // on the regions have ids of another base, and whoever opens the pool gives them new ones.
   MARU_RETURN_IF_ERROR(

@@ -16,9 +16,9 @@
 
 namespace maru::pool {
 
-// Gives a pool at rest another region_id_base, not among those in use, and its regions new ids
-// under it. A crash in the middle is mended when the pool is opened. FailedPrecondition while a
-// server has the pool open.
+// Gives a pool at rest another uuid and another region_id_base, not among those in use, and its
+// regions new ids under it: of a copy it makes a pool of its own. A crash in the middle is mended
+// when the pool is opened. FailedPrecondition while a server has the pool open.
 Result<layout::Superblock> Renumber(const std::string& path,
                                     std::span<const uint32_t> bases_in_use);
 

@@ -420,6 +420,19 @@ TEST_F(RenumberTest, RegionsGetIdsOfTheNewBaseFromTheStart) {
   EXPECT_EQ(after, block->region_id_base);
 }
 
+TEST_F(RenumberTest, ACopyBecomesAPoolOfItsOwn) {
+  const layout::Superblock original = Init();
+  const Result<layout::Superblock> copy = Renumber(path_, {});
+  ASSERT_TRUE(copy.ok()) << copy.status().ToString();
+  EXPECT_NE(copy->device.uuid, original.device.uuid);
+  const auto opened = OpenPoolFile(path_, os::Access::kRead);
+  ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+  EXPECT_EQ(opened->superblock.device.uuid, copy->device.uuid);
+  const Pool::Identity one{"one", original.device.uuid, original.region_id_base};
+  const Pool::Identity other{"other", copy->device.uuid, copy->region_id_base};
+  EXPECT_TRUE(Pool::CheckPools(std::vector{one, other}).ok());
+}
+
 TEST_F(RenumberTest, ACrashInTheMiddleIsMendedByTheNextOpen) {
   CrashAtEachPoint([this](CrashPoint& point) {
     unlink(path_.c_str());

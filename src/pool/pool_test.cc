@@ -190,15 +190,21 @@ TEST_F(PoolTest, ManySmallRegionsFillThePoolAsOneLargeDoes) {
   CheckWhole();
 }
 
-TEST_F(PoolTest, PoolsWithTheSameRegionIdsAreRefusedTogether) {
-  const Pool::IdRange a{"/pools/a", layout::kRegionIdsPerPool};
-  const Pool::IdRange b{"/pools/b", 2 * layout::kRegionIdsPerPool};
-  const Pool::IdRange c{"/pools/c", layout::kRegionIdsPerPool};
+TEST_F(PoolTest, PoolsWithTheSameRegionIdsOrUuidAreRefusedTogether) {
+  const Pool::Identity a{"/pools/a", {1}, layout::kRegionIdsPerPool};
+  const Pool::Identity b{"/pools/b", {2}, 2 * layout::kRegionIdsPerPool};
   EXPECT_TRUE(Pool::CheckPools(std::vector{a, b}).ok());
-  const Status status = Pool::CheckPools(std::vector{a, b, c});
-  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("/pools/a and /pools/c"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("maru pool renumber /pools/c"));
+  const Pool::Identity same_ids{"/pools/c", {3}, layout::kRegionIdsPerPool};
+  // A copy that was given other region ids alone.
+  const Pool::Identity same_uuid{"/pools/c", {1}, 3 * layout::kRegionIdsPerPool};
+  for (const auto& [c, what] : {std::pair(same_ids, "the same region ids, from 1048576 on"),
+                                {same_uuid, "the same uuid, 01000000-"}}) {
+    const Status status = Pool::CheckPools(std::vector{a, b, c});
+    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("/pools/a and /pools/c"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr(what));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("maru pool renumber /pools/c"));
+  }
 }
 
 TEST_F(PoolTest, ADamagedRecordIsRefusedByNumberAndThePoolLeftAsItWas) {

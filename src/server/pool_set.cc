@@ -45,10 +45,12 @@ Status PoolSet::Claim(std::span<const PoolSpec> specs) {
   }
   // Afterwards, since their region ids are drawn beside those of all the others.
   for (Member* member : to_make) MARU_RETURN_IF_ERROR(ClaimNew(member));
-  std::vector<pool::Pool::IdRange> ids;
-  for (const Member& member : members_)
-    ids.push_back({member.path, member.backing->superblock().region_id_base});
-  return pool::Pool::CheckPools(ids);
+  std::vector<pool::Pool::Identity> pools;
+  for (const Member& member : members_) {
+    const layout::Superblock& block = member.backing->superblock();
+    pools.push_back({member.path, block.device.uuid, block.region_id_base});
+  }
+  return pool::Pool::CheckPools(pools);
 }
 
 Status PoolSet::ClaimThere(Member* member) {

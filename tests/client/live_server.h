@@ -65,6 +65,22 @@ class LiveServer {
     options.push_back("--fresh");
     StartWith(options);
   }
+  // A copy of a pool, told apart from it by the tool that is there for it. REQUIRES: nobody serves
+  // the one, and there is no other.
+  void Copy(size_t pool, size_t copy) {
+    const os::File from = os::File::Open(PoolPath(pool), os::Access::kRead).value();
+    const os::File to = os::File::Create(PoolPath(copy)).value();
+    made_.insert(copy);
+    std::vector<std::byte> bytes(from.Facts()->size_bytes);
+    ASSERT_EQ(from.ReadAt(bytes, 0).value(), bytes.size());
+    ASSERT_TRUE(to.WriteAt(bytes, 0).ok());
+    os::ChildOptions streams;
+    streams.output = os::ChildStream::kPipe;
+    auto child = os::Child::Start({MARU_PROGRAM, "pool", "renumber", PoolPath(copy)}, streams);
+    ASSERT_TRUE(child.ok()) << child.status().ToString();
+    ASSERT_TRUE(child->ReadOutput(kToolOutputMax).ok());
+    ASSERT_EQ(child->Wait()->code, 0);
+  }
   // Goes on afterwards, or after SIGSTOP with SIGCONT.
   void Signal(int signal) { ASSERT_TRUE(child_->Signal(signal).ok()); }
   void End(int signal) {
@@ -81,7 +97,7 @@ class LiveServer {
     streams.output = os::ChildStream::kPipe;
     auto child = os::Child::Start(line, streams);
     EXPECT_TRUE(child.ok());
-    std::string output = child->ReadOutput(16 << 20).value();
+    std::string output = child->ReadOutput(kToolOutputMax).value();
     const auto exit = child->Wait();
     if (code != nullptr) *code = exit->code;
     return output;
@@ -132,6 +148,8 @@ class LiveServer {
   const std::string& abstract_name() const { return name_; }
 
  private:
+  static constexpr size_t kToolOutputMax = 16 << 20;
+
   void StartWith(const std::vector<std::string>& options) {
     std::vector<std::string> words = {MARU_PROGRAM, "serve", "--socket", socket_};
     for (const size_t pool : pools_) {

@@ -173,6 +173,43 @@ TEST(PoolsServedApart, ServedTogetherAreNotTakenForOneAnothers) {
   EXPECT_TRUE(server.AuditIsClean());
 }
 
+// A pool and its copy: their keys, clients and pages are the same, but for what came since.
+TEST(CopiedPools, SwappedUnderALivingClientAreNotTakenForOneAnother) {
+  LiveServer server("32MiB", {"--eviction", "none"}, {0});
+  ASSERT_TRUE(server.Connect("old")->Put("old", BytesOf("old")).value());
+  server.End(SIGTERM);
+  server.Copy(0, 1);
+  server.StartOn({0, 1});
+  const auto client = server.Connect("client"), other = server.Connect("other");
+  const auto put = [&other](int i) {
+    const std::string key = "other-" + std::to_string(i);
+    return other->Put(key, BytesOf(key)).value();
+  };
+  for (int i = 0; i < 16; ++i) ASSERT_TRUE(put(i));
+  std::vector<Page> pages;
+  for (int i = 0; i < 16; ++i) pages.push_back(client->Alloc(64).value());
+  server.End(SIGKILL);
+  server.StartOn({1, 0});
+  EXPECT_TRUE(client->Ping().ok());
+  for (Page& page : pages) {
+    EXPECT_EQ(client->Store("x", std::move(page)).status().code(), StatusCode::kFailedPrecondition);
+  }
+  for (int i = 0; i < 16; ++i) {
+    const std::string key = "new-" + std::to_string(i);
+    ASSERT_TRUE(client->Put(key, BytesOf(key)).value());
+  }
+  const auto fresh = server.Connect("fresh");
+  for (Client* const reader : {client.get(), other.get(), fresh.get()}) {
+    EXPECT_TRUE(Matches(reader->Retrieve("old").value(), "old"));
+    for (int i = 0; i < 16; ++i) {
+      const std::string key = std::to_string(i);
+      EXPECT_TRUE(Matches(reader->Retrieve("other-" + key).value(), "other-" + key)) << key;
+      EXPECT_TRUE(Matches(reader->Retrieve("new-" + key).value(), "new-" + key)) << key;
+    }
+  }
+  EXPECT_TRUE(server.AuditIsClean());
+}
+
 TEST(PinsLost, AreToldOnce) {
   const RecordedLog log(LogLevel::kWarning);
   LiveServer server("32MiB", {}, {0, 1});
