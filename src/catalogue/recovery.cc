@@ -7,6 +7,8 @@
 #include "base/prefetch.h"
 #include "catalogue/key_text.h"
 #include "catalogue/publication_points.h"
+#include "layout/validate.h"
+#include "layout/values.h"
 
 namespace maru::catalogue {
 
@@ -101,6 +103,7 @@ Status Recovery::Read(RecordNumber record, const PageRecord& page, const RegionE
   const StateWord word = Word(page);
   if (!word.Valid()) return DataLoss("impossible state word " + std::to_string(word.bits()));
   const bool placed = page.region_slot.load(std::memory_order_relaxed) == region.slot.value();
+  if (!Keyed(word)) MARU_RETURN_IF_ERROR(CheckFields(page));
   switch (word.state()) {
     case PageState::kAbsent:
       // The server died between publishing the region and binding its records.
@@ -130,6 +133,10 @@ Status Recovery::Read(RecordNumber record, const PageRecord& page, const RegionE
   return OkStatus();
 }
 
+Status Recovery::CheckFields(const PageRecord& page) const {
+  return layout::ValidatePageRecord(layout::ReadPage(page), memory_->view().bytes());
+}
+
 Status Recovery::CheckKeyed(const PageRecord& page, uint64_t room_bytes) {
   const uint64_t packed = page.key_sizes.load(std::memory_order_relaxed);
   if (!layout::KeySizes::Valid(packed)) {
@@ -147,6 +154,8 @@ Status Recovery::CheckKeyed(const PageRecord& page, uint64_t room_bytes) {
   if (last_use > layout::kUseTickMax) {
     return DataLoss("its last use is " + std::to_string(last_use));
   }
+  // Before the text is taken over: nobody would give it back.
+  MARU_RETURN_IF_ERROR(CheckFields(page));
   summary_.owner_high = std::max(summary_.owner_high, owner);
   return text_->Adopt(page.text_offset.load(std::memory_order_relaxed),
                       layout::KeySizes::Unpack(packed).text_bytes());
@@ -157,15 +166,21 @@ Status Recovery::ReadFreeRun(uint32_t first, uint32_t count) {
     const RecordNumber record(first + i);
     const PageRecord& page = *memory_->Record(record);
     const StateWord word = Word(page);
-    if (word.Valid() && (word.state() == PageState::kAbsent || word.state() == PageState::kWorn)) {
-      continue;
-    }
-    if (word.Valid() && (Keyed(word) || word.state() == PageState::kCondemned)) {
+    const bool no_pages =
+        word.Valid() && (word.state() == PageState::kAbsent || word.state() == PageState::kWorn);
+    if (no_pages) {
+      const Status fields = CheckFields(page);
+      if (fields.ok()) continue;
+      MARU_RETURN_IF_ERROR(Offend(record, std::string(fields.message())));
+    } else if (word.Valid() && (Keyed(word) || word.state() == PageState::kCondemned)) {
       const Status read = ReadExtent(record, page);
       if (read.ok()) continue;
       MARU_RETURN_IF_ERROR(Offend(record, std::string(read.message())));
       ++summary_.dropped;
-    } else if (!word.Valid() || word.state() != PageState::kFree) {
+    } else if (word.Valid() && word.state() == PageState::kFree) {
+      const Status fields = CheckFields(page);
+      if (!fields.ok()) MARU_RETURN_IF_ERROR(Offend(record, std::string(fields.message())));
+    } else {
       MARU_RETURN_IF_ERROR(
           Offend(record, "no region has it, and its state word is " + std::to_string(word.bits())));
       ++summary_.dropped;
@@ -287,6 +302,8 @@ void Recovery::DropKeyed(RecordNumber record, RegionSlot slot) {
 void Recovery::Apply() {
   for (const Repair& repair : repairs_) {
     PageRecord& page = *memory_->Record(repair.record);
+    // Of no use to anybody: damage there must not refuse the key that comes next.
+    std::fill(std::begin(page.reserved), std::end(page.reserved), uint64_t{0});
     // The slot before the state, as BindRecords has it.
     page.region_slot.store(repair.slot.value(), std::memory_order_release);
     page.state_word.store(repair.word.bits(), std::memory_order_release);

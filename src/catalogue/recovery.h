@@ -51,6 +51,8 @@ class Recovery {
   Status Read(RecordNumber record, const layout::PageRecord& page, const RegionExtent& region);
   // `room_bytes`: of the page, or of the region from the extent's beginning on.
   Status CheckKeyed(const layout::PageRecord& page, uint64_t room_bytes);
+  // By the rule of whoever else judges records.
+  Status CheckFields(const layout::PageRecord& page) const;
   Status Offend(RecordNumber record, const std::string& what);
   void Drop(RecordNumber record, layout::StateWord word, RegionSlot slot);
 

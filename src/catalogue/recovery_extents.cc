@@ -37,6 +37,7 @@ Status Recovery::ReadExtent(RecordNumber record, const PageRecord& page) {
   }
   const StateWord word(page.state_word.load(std::memory_order_relaxed));
   if (word.state() == PageState::kCondemned) {
+    MARU_RETURN_IF_ERROR(CheckFields(page));
     condemned_.push_back(record);
     ++summary_.condemned;
     return OkStatus();

@@ -207,9 +207,22 @@ TEST_F(RecoveryTest, TextOutsideEveryTextRegion) {
   for (const uint64_t offset : {uint64_t{0}, uint64_t{8}, layout::kUnitBytes, kPoolBytes - 8,
                                 kPoolBytes, ~uint64_t{0} - 7, Page(1).text_offset.load() + 1}) {
     Page(2).text_offset.store(offset);
-    ExpectRefused(2, "can lie at");
+    ExpectRefused(2, "text");
   }
   ExpectDropped(2);
+}
+
+// Of records with and without a key, and of numbers that no region has. Also what is dropped must
+// be ready for a key that comes later.
+TEST_F(RecoveryTest, ReservedWordsThatAreNotZero) {
+  constexpr size_t kWords = std::size(layout::PageRecord{}.reserved);
+  for (const uint32_t i : {0u, 2u, kPages - 1, kPages + 10}) {
+    Page(i).reserved[i % kWords] = 1;
+    ExpectRefused(i, "reserved words are not zero");
+    ASSERT_TRUE(test_.TryOpen(Damage::kDrop).ok());
+    EXPECT_EQ(Page(i).reserved[i % kWords], 0u);
+    ASSERT_TRUE(test_.TryOpen(Damage::kRefuse).ok());
+  }
 }
 
 TEST_F(RecoveryTest, OneTextForTwoRecords) {
@@ -264,7 +277,7 @@ TEST_F(RecoveryTest, ARecordOfAnotherRegion) {
 
 TEST_F(RecoveryTest, ARetiringRecordThatIsDamagedIsNotReverted) {
   Page(5).text_offset.store(0);
-  ExpectRefused(5, "can lie at");
+  ExpectRefused(5, "text_offset is 0");
   ExpectDropped(5);
   EXPECT_EQ(test_.summary().reverted, 0u);
 }

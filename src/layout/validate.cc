@@ -206,8 +206,8 @@ Status ValidatePageRecord(const PageValues& record, uint64_t pool_bytes) {
     return Bad("page record", "state_word", record.state_word,
                "a state from 0 to 7, a generation from 1, a client only while granted");
   }
-  if (word.state() == PageState::kAbsent) return OkStatus();
   if (!ReservedZero(record.reserved)) return DataLoss("page record: reserved words are not zero");
+  if (word.state() == PageState::kAbsent) return OkStatus();
   // What else a page without a key says is of a key that is gone; a start gives it its region anew.
   if (word.state() == PageState::kFree || word.state() == PageState::kWorn) return OkStatus();
   if (record.region_slot >= kRegionSlotsMax) {

@@ -242,6 +242,11 @@ void CatalogueCheck::CheckOtherRecords() {
         CheckExtent(record, page);
         continue;
       }
+      const Status fields = layout::ValidatePageRecord(page, view_.bytes());
+      if (word.Valid() && !fields.ok()) {
+        Offend(record, fields.message());
+        continue;
+      }
       if (word.Valid() &&
           (word.state() == PageState::kAbsent || word.state() == PageState::kWorn)) {
         continue;
