@@ -34,16 +34,30 @@ def example_of(readme):
                       '  std::printf("%s\\n", status.ToString().c_str());', "}", ""])
 
 
+def symbols(file, *which):
+    return [re.sub(r"^[0-9a-f ]{17}[A-Za-z] ", "", line) for line in
+            run("nm", "-D", "-C", *which, file).splitlines()]
+
+
+def unused_symbols(library, program):
+    """What the library shows and no user's program can need: not public, or not in the program,
+    which is to have all that is."""
+    used = set(symbols(program))  # of a table of the library it may have the copy
+    # The first is for the others; the second is private.
+    apart = ("typeinfo name for maru::", "maru::Client::Client(")
+    return [name for name in symbols(library, "--defined-only")
+            if name not in used and not name.startswith(apart)]
+
+
 def foreign_symbols(library):
     """What the library shows beside names within maru."""
-    shown = [line.split(maxsplit=2)[-1] for line in
-             run("nm", "-D", "-C", "--defined-only", library).splitlines()]
+    shown = symbols(library, "--defined-only")
     if not any("maru::Status" in name for name in shown):
         sys.exit(f"{library} does not show maru::Status")
-    inside = ("maru::", "typeinfo for maru::", "typeinfo name for maru::", "vtable for maru::")
     hidden = ("maru::os::", "maru::catalogue::", "maru::layout::", "maru::wire::", "maru::net::",
               "maru::handler::", "maru::client::", "maru::pool::", "maru::engine::")
-    return [n for n in shown if not n.startswith(inside) or n.startswith(hidden)]
+    names = {n: re.sub(r"^(typeinfo|typeinfo name|vtable) for ", "", n) for n in shown}
+    return [n for n, of in names.items() if not of.startswith("maru::") or of.startswith(hidden)]
 
 
 def main():
@@ -56,11 +70,15 @@ def main():
         run(cmake, "-S", pathlib.Path(source, "tests", "install"), "-B", user,
             f"-DCMAKE_PREFIX_PATH={prefix}", f"-DREADME_EXAMPLE={example}")
         run(cmake, "--build", user)
-        with Server(pathlib.Path(build, "maru")) as server:
+        with Server(pathlib.Path(build, "maru"), listen="tcp://127.0.0.1:0") as server:
             said = run(user / "embedder", server.socket, "read where it lies")
             found = server.run("get", "greeting").stdout
             shown = run("env", f"MARU_SOCKET={server.socket}", user / "example", "a block")
             kept = server.run("get", "prompt-17/layer-3").stdout
+            for program in ("whole", "whole_without_rtti"):
+                used = run(user / program, server.metadata)
+                if not re.fullmatch(f"info: {server.metadata} is on this host: .*\nOK\n", used):
+                    sys.exit(f"{program} said: {used}")
         if said != "read where it lies\n" or found != b"read where it lies":
             sys.exit(f"the program said: {said}, the server has: {found}")
         if shown != "OK\n" or kept != b"a block":
@@ -72,6 +90,9 @@ def main():
         foreign = foreign_symbols(library)
         if foreign:
             sys.exit("shown beside the public names:\n" + "\n".join(foreign))
+        unused = unused_symbols(library, user / "whole")
+        if unused:
+            sys.exit("shown, and not used by tests/install/whole.cc:\n" + "\n".join(unused))
         needed = [line.split()[-1] for line in run("objdump", "-p", library).splitlines()
                   if "NEEDED" in line]
         servers_own = [name for name in needed if name.startswith(("libzmq", "libsodium"))]

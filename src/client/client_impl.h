@@ -13,7 +13,9 @@
 
 namespace maru {
 
-class Client::Impl final : private client::ForkAware, private client::BackgroundTask {
+// Not shown as the class that it is in.
+class [[gnu::visibility("hidden")]] Client::Impl final : private client::ForkAware,
+                                                         private client::BackgroundTask {
  public:
   Impl(const ClientOptions& options, client::ServerAddress server,
        std::optional<uint32_t> server_user);
