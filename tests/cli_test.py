@@ -522,6 +522,15 @@ class Workloads(unittest.TestCase):
             self.assertEqual(shown["leaked_pages"], 0)
             self.assertEqual(shown["verification_failures"], 0)
 
+    def test_one_server_is_replayed_to_with_several_page_sizes(self):
+        with Server(MARU) as server:
+            for size in ("16KiB", "8KiB", "32KiB", "8KiB"):
+                shown = server.json("replay", self.one_request(), "--page-size", size, "--races",
+                                    "1")
+                self.assertEqual(shown["verification_failures"], 0, size)
+            # That of the last was there.
+            self.assertEqual((shown["hits"], shown["stored"]), (1, 0))
+
     def test_races_are_met_on_a_pool_that_is_full_from_the_start(self):
         done = subprocess.run([MARU, "demo", "--pool-size", "32MiB", "--page-size", "1MiB",
                                "--json"], capture_output=True, text=True)

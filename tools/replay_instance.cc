@@ -36,7 +36,7 @@ class Instance {
   // last look at it nobody asks for a page, so that no full pool can drop it.
   Status Race(uint32_t races) {
     for (uint32_t race = 0; race < races; ++race) {
-      const std::string name = "race/" + std::to_string(race);
+      const std::string name = RaceKey(page_bytes_, race);
       MARU_ASSIGN_OR_RETURN(Page page, client_->Alloc(page_bytes_));
       const uint64_t block = ~uint64_t{race};
       FillBlock(block, page.bytes());
@@ -61,7 +61,7 @@ class Instance {
   Status Serve(const TraceRequest& request) {
     std::vector<std::string> keys;
     keys.reserve(request.blocks.size());
-    for (uint64_t block : request.blocks) keys.push_back(BlockKey(block));
+    for (uint64_t block : request.blocks) keys.push_back(BlockKey(page_bytes_, block));
     const std::vector<std::string_view> texts(keys.begin(), keys.end());
     MARU_ASSIGN_OR_RETURN(const std::vector<View> views, client_->BatchRetrieve(texts));
     std::vector<size_t> missing;

@@ -116,7 +116,13 @@ std::vector<TraceRequest> MakeConversations(const ConversationOptions& options) 
   return requests;
 }
 
-std::string BlockKey(uint64_t block) { return "block/" + std::to_string(block); }
+std::string BlockKey(uint64_t page_bytes, uint64_t block) {
+  return "block/" + std::to_string(page_bytes) + "/" + std::to_string(block);
+}
+
+std::string RaceKey(uint64_t page_bytes, uint32_t race) {
+  return "race/" + std::to_string(page_bytes) + "/" + std::to_string(race);
+}
 
 void FillBlock(uint64_t block, std::span<std::byte> bytes) {
   for (size_t at = 0; at < bytes.size(); at += sizeof(uint64_t)) {

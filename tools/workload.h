@@ -41,7 +41,10 @@ struct ConversationOptions {
 };
 std::vector<TraceRequest> MakeConversations(const ConversationOptions& options);
 
-std::string BlockKey(uint64_t block);
+// What the instances of one page size store, and race for: a server may be replayed to with
+// several.
+std::string BlockKey(uint64_t page_bytes, uint64_t block);
+std::string RaceKey(uint64_t page_bytes, uint32_t race);
 void FillBlock(uint64_t block, std::span<std::byte> bytes);
 // True when the bytes are those of the block, every one.
 bool VerifyBlock(uint64_t block, std::span<const std::byte> bytes);

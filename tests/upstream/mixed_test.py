@@ -29,7 +29,7 @@ MEETINGS = 2  # of all instances in each race: before they store, after they hav
 
 
 def block_bytes(block):
-    """What `maru replay` stores under block/N (tools/workload.h); the generator is SplitMix64."""
+    """What `maru replay` stores under block/PAGE/N (tools/workload.h); the generator is SplitMix64."""
     words = []
     for i in range(PAGE // 8):
         state = (block * 0x9E3779B97F4A7C15 + i + 0x9E3779B97F4A7C15) & MASK
@@ -73,7 +73,7 @@ def race(url, index, barrier, races, blocks, client_class, told):
         instance.alloc(REGION)
         won = 0
         for number in range(races):
-            name = f"race/{number}"
+            name = f"race/{PAGE}/{number}"
             expected = block_bytes(~number & MASK)
             barrier.wait()
             won += instance.store(name, expected)
@@ -81,9 +81,10 @@ def race(url, index, barrier, races, blocks, client_class, told):
                 raise AssertionError(name)
             barrier.wait()
         for block in blocks:
-            instance.store(f"block/{block}", block_bytes(block))
-            if instance.retrieve(f"block/{block}") != block_bytes(block):
-                raise AssertionError(f"block/{block}")
+            name = f"block/{PAGE}/{block}"
+            instance.store(name, block_bytes(block))
+            if instance.retrieve(name) != block_bytes(block):
+                raise AssertionError(name)
         told.put((index, won))
 
 
@@ -166,7 +167,7 @@ class Mixed(Served):
         self.assertEqual(won + won_by_ours, races)
         self.assertEqual(won_by_ours + lost_by_ours, ours * races)
         for number in range(races):
-            got = self.server.run("get", f"race/{number}").stdout
+            got = self.server.run("get", f"race/{PAGE}/{number}").stdout
             self.assertEqual(got, block_bytes(~number & MASK))
 
     def test_everybody_stores_reads_pins_and_deletes_the_same_keys(self):
