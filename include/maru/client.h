@@ -65,7 +65,8 @@ struct PageAddress {
 
 // A page granted to this client, for writing. The destructor gives it back unless it was stored.
 // While it lives its bytes may be written and are nobody else's: also after Close() of the client
-// or when the server has begun anew with it, where the page can only not be stored any more.
+// or when the server has begun anew with it, where the page can only not be stored any more. Other
+// clients answer InvalidArgument to whatever is asked with it.
 class MARU_EXPORT Page {
  public:
   Page();

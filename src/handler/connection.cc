@@ -1,5 +1,6 @@
 // Calls over the link, settlement, and the end of an attachment.
 
+#include <atomic>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -12,8 +13,19 @@
 
 namespace maru::handler {
 
+namespace {
+
+// 1 for the first handler of this process.
+uint64_t NextNumber() {
+  static constinit std::atomic<uint64_t> last{0};
+  // Relaxed: numbers that differ are all that is wanted.
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+}  // namespace
+
 Handler::Impl::Impl(HandlerOptions options, Link* link, const Clock* clock)
-    : options_(std::move(options)), link_(link), clock_(clock) {}
+    : number_(NextNumber()), options_(std::move(options)), link_(link), clock_(clock) {}
 
 Status Handler::Impl::CheckUsable() const {
   switch (phase_.load(std::memory_order_relaxed)) {

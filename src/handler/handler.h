@@ -89,6 +89,7 @@ struct PageHandle {
   wire::PageRef page;
   std::byte* data = nullptr;
   uint64_t size_bytes = 0;  // as asked of Alloc
+  uint64_t handler = 0;     // of which handler of this process: others refuse it
   uint64_t session = 0;     // of which attachment: another one's handles are stale
   uint32_t handout = 0;     // which handing out of the page: an earlier one's handles are stale
   uint32_t region_id = 0;
@@ -177,6 +178,7 @@ class Handler {
   Result<PageHandle> Alloc(uint64_t size_bytes);
   // True: the key is in the shared pool now, whoever owns the winning page. The handle is consumed
   // unless the status is an error; FailedPrecondition: its life was over before (stored or freed).
+  // InvalidArgument, here and below: another handler's page.
   // One round trip. An unknown fate is False; the page is settled before it is used again.
   Result<bool> Store(std::string_view key, const PageHandle& page, uint64_t length_bytes);
   struct StoreItem {
@@ -184,8 +186,8 @@ class Handler {
     PageHandle page;
     uint64_t length_bytes = 0;
   };
-  // An error only before any page is consumed (not connected, closing); then one answer for each
-  // item.
+  // An error only before any page is consumed (not connected, closing, another handler's page);
+  // then one answer for each item.
   Result<std::vector<bool>> BatchStore(std::span<const StoreItem> items);
   // A held page goes back to the hand. One that was stored meanwhile: its key is retired first, or
   // its life is over. FailedPrecondition: that life is over, nothing changed.

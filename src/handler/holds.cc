@@ -27,6 +27,7 @@ void EndLease(MemoryHold* hold) {
 
 Result<std::shared_ptr<MemoryHold>> Handler::Impl::HoldOn(const PageHandle& page) {
   MARU_RETURN_IF_ERROR(CheckUsable());
+  MARU_RETURN_IF_ERROR(CheckOwn(page));
   std::shared_ptr<const Session> current;
   MutexLock state(state_mutex_);
   current = session();

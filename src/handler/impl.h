@@ -185,17 +185,20 @@ class Handler::Impl {
     std::shared_ptr<const Session> session;
   };
   bool PopHand(Handout* handout) MARU_REQUIRES(state_mutex_);
-  static Result<PageHandle> MakeHandle(const Handout& handout, uint64_t page_bytes,
-                                       uint64_t size_bytes);
+  Result<PageHandle> MakeHandle(const Handout& handout, uint64_t page_bytes,
+                                uint64_t size_bytes) const;
   // A page that was handed out and could not be: it is settled before it is used again.
   void TakeBack(const Handout& handout) MARU_EXCLUDES(call_mutex_, state_mutex_);
   void ReturnToHand(PoolIndex pool, RecordNumber record, Ledger::Entry& entry)
       MARU_REQUIRES(state_mutex_);
+  // InvalidArgument: the handle is another handler's. Its numbers mean nothing here; with small
+  // ones, as most are, they would fit a page of this one.
+  Status CheckOwn(const PageHandle& page) const;
   // What whoever uses a handle again is told.
   static Status LifeIsOver(const PageHandle& page);
   // The entry of a handle whose life goes on, in that holding; nullptr: over. REQUIRES: CURRENT was
   // read under state_mutex_ or call_mutex_, since the ledger is of the session that is current
-  // then: in a later one the same record and number are another page.
+  // then: in a later one the same record and number are another page. The handle is this handler's.
   Ledger::Entry* EntryOf(const Session* current, const PageHandle& page, Holding holding)
       MARU_REQUIRES(state_mutex_);
 
@@ -262,6 +265,7 @@ class Handler::Impl {
   // False: this client has no pin there.
   static bool UnpinAt(const Session& session, const Place& place);
 
+  const uint64_t number_;  // of this handler, in its handles; no other of this process has it
   const HandlerOptions options_;
   Link* const link_;
   const Clock* const clock_;

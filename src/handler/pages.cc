@@ -124,7 +124,7 @@ uint64_t Handler::Impl::AnswersMax() const {
 }
 
 Result<PageHandle> Handler::Impl::MakeHandle(const Handout& handout, uint64_t page_bytes,
-                                             uint64_t size_bytes) {
+                                             uint64_t size_bytes) const {
   const wire::PageRef& page = handout.page;
   const Session& session = *handout.session;
   catalogue::PoolView::PageExtent extent;
@@ -143,6 +143,7 @@ Result<PageHandle> Handler::Impl::MakeHandle(const Handout& handout, uint64_t pa
   handle.page = page;
   handle.data = data;
   handle.size_bytes = size_bytes;
+  handle.handler = number_;
   handle.session = session.serial;
   handle.handout = handout.number;
   handle.region_id = extent.region_id;
@@ -206,11 +207,19 @@ void Handler::Impl::TakeBack(const Handout& handout) {
 
 Ledger::Entry* Handler::Impl::EntryOf(const Session* current, const PageHandle& page,
                                       Holding holding) {
+  MARU_DCHECK(page.handler == number_);
   if (current == nullptr || page.session != current->serial) return nullptr;
   Ledger::Entry* entry = ledger_.Find(page.page.pool, page.page.record);
   if (entry == nullptr || entry->holding != holding) return nullptr;
   if (entry->handout != page.handout && kDefect != Defect::kOldHandleStores) return nullptr;
   return entry;
+}
+
+Status Handler::Impl::CheckOwn(const PageHandle& page) const {
+  if (page.handler == number_) return OkStatus();
+  return InvalidArgument("page " + std::to_string(page.page_index) + " of region " +
+                         std::to_string(page.region_id) +
+                         " is of another client: the one that it was asked of can use it");
 }
 
 Status Handler::Impl::LifeIsOver(const PageHandle& page) {
@@ -221,6 +230,7 @@ Status Handler::Impl::LifeIsOver(const PageHandle& page) {
 
 Status Handler::Impl::Free(const PageHandle& page, IfStored if_stored) {
   MARU_RETURN_IF_ERROR(CheckUsable());
+  MARU_RETURN_IF_ERROR(CheckOwn(page));
   StoreFence();  // what was written there does not land in the page's next life
   wire::FreeRequest request;
   bool surplus = false;

@@ -39,6 +39,7 @@ uint64_t Handler::Impl::ChecksumOf(const Session& session, const StoreItem& item
 Result<bool> Handler::Impl::Store(std::string_view key, const PageHandle& page,
                                   uint64_t length_bytes) {
   MARU_RETURN_IF_ERROR(CheckUsable());
+  MARU_RETURN_IF_ERROR(CheckOwn(page));
   const StoreItem item{key, page, length_bytes};
   MARU_RETURN_IF_ERROR(CheckItem(item));
   std::shared_ptr<const Session> current;
@@ -56,6 +57,7 @@ Result<bool> Handler::Impl::Store(std::string_view key, const PageHandle& page,
 
 Result<std::vector<bool>> Handler::Impl::BatchStore(std::span<const StoreItem> items) {
   MARU_ASSIGN_OR_RETURN(const auto current, OpenSession());
+  for (const StoreItem& item : items) MARU_RETURN_IF_ERROR(CheckOwn(item.page));
   // Checksums are computed outside every lock; the pages are the caller's until they are taken
   // below.
   std::vector<uint64_t> checksums(items.size(), 0);

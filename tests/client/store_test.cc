@@ -57,6 +57,34 @@ TEST(Store, AHandleIsConsumedOnce) {
   EXPECT_EQ(client->Store("key", std::move(page)).status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST(Store, APageOfAnotherServersClientStaysItsOwn) {
+  const LiveServer here("64MiB"), there("64MiB");
+  const auto client = here.Connect(), stranger = there.Connect();
+  const auto written = [](Client& of, const std::string& text) {
+    Page page = of.Alloc(text.size()).value();
+    std::memcpy(page.data(), text.data(), text.size());
+    return page;
+  };
+  Page strange = written(*stranger, "strange");
+  std::vector<Page> pages;
+  pages.push_back(written(*client, "own"));
+  pages.push_back(std::move(strange));
+  const std::vector<std::string_view> keys = {"own", "strange"};
+  EXPECT_EQ(client->BatchStore(keys, pages).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(client->Store("strange", std::move(pages[1])).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(client->Free(std::move(pages[1])).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(client->Hold(pages[1]).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(client->BatchExists(keys).value(), (std::vector<bool>{false, false}));
+  ASSERT_TRUE(pages[0] && pages[1]);
+  EXPECT_TRUE(client->Store("own", std::move(pages[0])).value());
+  EXPECT_TRUE(stranger->Store("strange", std::move(pages[1])).value());
+  const View own = client->Retrieve("own").value(), theirs = stranger->Retrieve("strange").value();
+  EXPECT_EQ(std::memcmp(own.bytes().data(), "own", 3), 0);
+  EXPECT_EQ(std::memcmp(theirs.bytes().data(), "strange", 7), 0);
+  EXPECT_TRUE(here.AuditIsClean() && there.AuditIsClean());
+}
+
 TEST(Free, GivesBackOnceAndSaysSoTheSecondTime) {
   const LiveServer server("64MiB");
   const auto client = server.Connect();

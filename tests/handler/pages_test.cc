@@ -53,6 +53,55 @@ TEST_F(PagesTest, AHandleOfAnEarlierHandingOutIsOver) {
   EXPECT_TRUE(one->Store("key", again, 1).value());
 }
 
+// Handlers that have done the same have handles with the same numbers.
+TEST_F(PagesTest, APageOfAnotherHandlerIsRefusedAndNothingChanges) {
+  Host elsewhere;
+  Instance far(&elsewhere);
+  EXPECT_OK(far->Connect());
+  const PageHandle theirs = Written(far, "theirs");
+  const PageHandle own = Written(one, "own");
+  ASSERT_EQ(theirs.page, own.page);
+  ASSERT_EQ(theirs.session, own.session);
+  ASSERT_EQ(theirs.handout, own.handout);
+  const PageHandle beside = Written(other, "beside");
+  for (const PageHandle& page : {theirs, beside}) {
+    const Handler::StoreItem items[] = {{"a", own, 3}, {"b", page, 6}};
+    for (const Status& status :
+         {one->Store("a", page, 6).status(), one->BatchStore(items).status(), one->Free(page),
+          one->Free(page, Handler::IfStored::kIsOver), one->HoldOn(page).status()}) {
+      EXPECT_CODE(status, kInvalidArgument);
+      EXPECT_TRUE(Names(status, "another client")) << status.message();
+    }
+  }
+  EXPECT_EQ(one.counters().held, 1u);
+  EXPECT_EQ(host.Count().live, 0u);
+  EXPECT_TRUE(one->Store("own", own, 3).value());
+  EXPECT_TRUE(far->Store("theirs", theirs, 6).value());
+  EXPECT_TRUE(other->Store("beside", beside, 6).value());
+  EXPECT_EQ(Get(one, "own"), "own");
+  EXPECT_EQ(Get(far, "theirs"), "theirs");
+  // One whose page is a key's by now.
+  EXPECT_CODE(one->Free(theirs), kInvalidArgument);
+  EXPECT_EQ(Get(one, "own"), "own");
+}
+
+TEST_F(PagesTest, APageOfAFormerHandlerIsRefused) {
+  Host elsewhere;
+  PageHandle former;
+  {
+    Instance first(&elsewhere);
+    EXPECT_OK(first->Connect());
+    former = Written(first, "former");
+  }
+  Instance second(&elsewhere);
+  EXPECT_OK(second->Connect());
+  const PageHandle own = Written(second, "own");
+  EXPECT_CODE(second->Store("key", former, 6), kInvalidArgument);
+  EXPECT_CODE(second->Free(former), kInvalidArgument);
+  EXPECT_TRUE(second->Store("key", own, 3).value());
+  EXPECT_EQ(Get(second, "key"), "own");
+}
+
 TEST_F(PagesTest, FreeingAStoredPageRetiresItsKeyFirst) {
   const PageHandle page = Written(one, "key");
   ASSERT_TRUE(one->Store("key", page, 3).value());
