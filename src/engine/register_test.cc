@@ -3,6 +3,7 @@
 
 #include "base/random.h"
 #include "engine/test_engine.h"
+#include "engine/text_room.h"
 
 namespace maru::engine {
 namespace {
@@ -312,6 +313,59 @@ TEST(RegisterTest, TextsOfSeveralOtherLengthsInOneBatchDoNotDriveEachOtherOut) {
   EXPECT_EQ(more[0].outcome, RegisterOutcome::kDuplicate);
   for (size_t i = 0; i < again.size(); ++i) {
     EXPECT_EQ(more[i].outcome != RegisterOutcome::kRejected, pool.client().Exists(again[i])) << i;
+  }
+  EXPECT_EQ(Offenders(pool.engine()), "");
+}
+
+// More lengths than a walk looks at slabs, each of a class of its own.
+constexpr size_t kRareLengths = TextRoom::kSlabsMax + 1;
+std::vector<std::string> RareKeys(char letter) {
+  std::vector<std::string> keys;
+  for (size_t bytes = 800; keys.size() < kRareLengths; bytes += bytes / 3) {
+    keys.emplace_back(bytes, letter);
+  }
+  return keys;
+}
+
+// Each opens a slab, in which it lies alone and stays.
+std::vector<wire::PageRef> StorePinned(FullOfText& pool, std::span<const std::string> keys) {
+  std::vector<wire::PageRef> pages;
+  for (const std::string& key : keys) {
+    pages.push_back(pool.client().Grant(512)[0]);
+    EXPECT_EQ(pool.client().Register(key, pages.back()).outcome, RegisterOutcome::kRegistered)
+        << key.size();
+    EXPECT_TRUE(pool.client().Pin(pages.back()));
+  }
+  return pages;
+}
+
+TEST(RegisterTest, SlabsWhoseKeysStayDoNotHideTheOthers) {
+  FullOfText pool(32 * kMiB, 600);
+  const std::vector<std::string> rare = RareKeys('r');
+  StorePinned(pool, rare);
+  const std::string next(20'000, 'n');
+  EXPECT_EQ(pool.Store(std::span(&next, 1))[0].outcome, RegisterOutcome::kRegistered);
+  EXPECT_GT(pool.live(), 10'000u);
+  for (const std::string& key : rare) EXPECT_TRUE(pool.client().Exists(key)) << key.size();
+  EXPECT_EQ(Offenders(pool.engine()), "");
+}
+
+TEST(RegisterTest, SlabsOfTheRequestUnderWayDoNotHideTheOthers) {
+  FullOfText pool(32 * kMiB, 600);
+  const std::vector<std::string> rare = RareKeys('r');
+  const std::vector<wire::PageRef> pages = StorePinned(pool, rare);
+  for (size_t i = 0; i < rare.size(); ++i) {
+    EXPECT_TRUE(pool.client().Unpin(pages[i]));
+    EXPECT_EQ(pool.client().Delete(rare[i]), wire::DeleteOutcome::kDeleted);
+  }
+  // As many take the slabs that are empty now; for the last of the batch one has to be emptied.
+  std::vector<std::string> batch = RareKeys('b');
+  batch.emplace_back(20'000, 'b');
+  const auto items = pool.Store(batch);
+  ASSERT_EQ(items.size(), batch.size());
+  for (size_t i = 0; i < batch.size(); ++i) {
+    EXPECT_EQ(items[i].outcome, RegisterOutcome::kRegistered) << batch[i].size();
+    EXPECT_TRUE(pool.client().Exists(batch[i])) << batch[i].size();
   }
   EXPECT_EQ(Offenders(pool.engine()), "");
 }

@@ -1,7 +1,10 @@
 #include "engine/text_room.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 
+#include "base/bytes.h"
 #include "base/defect.h"
 #include "base/sequence_point.h"
 #include "engine/evict.h"
@@ -14,9 +17,17 @@ bool TextRoom::Make(Stock* stock) {
   if (core_->options.eviction != Eviction::kLeastRecentlyUsed) return false;
   // One walk at a time: another pool's comes to its end by itself, in idle turns.
   if (walk_ != nullptr && walk_->stock != stock) return false;
-  if (walk_ == nullptr) Begin(stock);
-  if (!Look()) return false;
-  const bool emptied = Empty();
+  if (walk_ == nullptr) {
+    walk_ = std::make_unique<Walk>();
+    walk_->stock = stock;
+    Choose();
+  }
+  uint64_t looks_left = kLooksMax;
+  bool emptied = false;
+  do {
+    if (!Look(&looks_left)) return false;
+    emptied = Empty();
+  } while (!emptied && Advance());
   walk_.reset();
   return emptied;
 }
@@ -26,22 +37,45 @@ bool TextRoom::GoOn() {
   return walk_ != nullptr;
 }
 
-void TextRoom::Begin(Stock* stock) {
-  walk_ = std::make_unique<Walk>();
-  walk_->stock = stock;
-  for (const uint64_t offset : stock->writer().SparsestText(kSlabsMax)) {
-    stock->writer().CloseText(offset);
+bool TextRoom::Choose() {
+  catalogue::Writer& writer = walk_->stock->writer();
+  walk_->slabs.clear();
+  const bool of_all = walk_->aim == Aim::kSparsest;
+  for (const uint64_t offset : writer.SparsestText(of_all ? kSlabsMax : SIZE_MAX)) {
+    if (walk_->slabs.size() == kSlabsMax) break;
+    if (walk_->staying.contains(offset)) continue;
+    writer.CloseText(offset);
     walk_->slabs.push_back({offset, {}, false});
   }
+  return !walk_->slabs.empty();
+}
+
+bool TextRoom::Advance() {
+  walk_->next_record = 1;
+  switch (walk_->aim) {
+    case Aim::kSparsest:
+      if (walk_->slabs.size() < kSlabsMax) return false;  // there are no others
+      walk_->slabs.clear();
+      walk_->aim = Aim::kStaying;
+      return true;
+    case Aim::kStaying: walk_->aim = Aim::kOthers; return Choose();
+    case Aim::kOthers: return false;
+  }
+  return false;
+}
+
+uint64_t TextRoom::TextOf(RecordNumber record) const {
+  const layout::PageRecord* const page = walk_->stock->pool().view().Record(record);
+  if (page == nullptr) return 0;
+  // Relaxed, both: this process stores them.
+  const layout::StateWord word(page->state_word.load(std::memory_order_relaxed));
+  if (word.state() != PageState::kLive) return 0;
+  return page->text_offset.load(std::memory_order_relaxed);
 }
 
 TextRoom::Slab* TextRoom::SlabOf(RecordNumber record) {
-  const layout::PageRecord* const page = walk_->stock->pool().view().Record(record);
-  if (page == nullptr) return nullptr;
-  // Relaxed, both: this process stores them.
-  const layout::StateWord word(page->state_word.load(std::memory_order_relaxed));
-  if (word.state() != PageState::kLive) return nullptr;
-  const uint64_t text = page->text_offset.load(std::memory_order_relaxed);
+  const uint64_t text = TextOf(record);
+  if (text == 0) return nullptr;
   const auto in = [text](const Slab& slab) {
     return text - slab.offset_bytes < layout::kTextSlabBytes;
   };
@@ -49,30 +83,40 @@ TextRoom::Slab* TextRoom::SlabOf(RecordNumber record) {
   return at == walk_->slabs.end() ? nullptr : &*at;
 }
 
-bool TextRoom::Look() {
+bool TextRoom::Look(uint64_t* looks_left) {
   const uint64_t end =
       walk_->stock->pool().view().root().record_high.load(std::memory_order_relaxed);
-  const uint64_t stop = std::min(end, walk_->next_record + kLooksMax);
+  const uint64_t stop = std::min(end, walk_->next_record + *looks_left);
+  *looks_left -= stop - std::min(stop, walk_->next_record);
+  std::optional<LeasedPages> leased;
+  if (walk_->aim == Aim::kStaying) leased.emplace(core_, Scope{.pool = walk_->stock});
   for (; walk_->next_record < stop; ++walk_->next_record) {
     const RecordNumber record(static_cast<uint32_t>(walk_->next_record));
-    if (Slab* const slab = SlabOf(record)) slab->keys.push_back(record);
+    if (!leased) {
+      if (Slab* const slab = SlabOf(record)) slab->keys.push_back(record);
+    } else if (const uint64_t text = TextOf(record); text != 0 && Stays(record, *leased)) {
+      walk_->staying.insert(AlignDown(text, layout::kTextSlabBytes));
+    }
   }
   return walk_->next_record >= end;
 }
 
+bool TextRoom::Stays(RecordNumber record, const LeasedPages& leased) const {
+  Stock& stock = *walk_->stock;
+  // A live page in no list is of the request under way, which goes on with it.
+  const bool under_way = kDefect != Defect::kTextRoomTakesNewKeys && !stock.lists().Linked(record);
+  return under_way || stock.IsExtent(record) || leased.Contains(stock, record) ||
+         Core::GloballyPinned(stock, record) || core_->OnHold(stock, record);
+}
+
 bool TextRoom::Empty() {
+  if (walk_->slabs.empty()) return false;
   const LeasedPages leased(core_, {.pool = walk_->stock});
   for (Slab& slab : walk_->slabs) {
     // Keys may have gone meanwhile, and their records may be of others.
     std::erase_if(slab.keys, [&](RecordNumber record) { return SlabOf(record) != &slab; });
-    slab.held = std::ranges::any_of(slab.keys, [&](RecordNumber record) {
-      // A live page in no list is of the request under way, which goes on with it.
-      const bool under_way =
-          kDefect != Defect::kTextRoomTakesNewKeys && !walk_->stock->lists().Linked(record);
-      return under_way || walk_->stock->IsExtent(record) ||
-             leased.Contains(*walk_->stock, record) ||
-             Core::GloballyPinned(*walk_->stock, record) || core_->OnHold(*walk_->stock, record);
-    });
+    slab.held =
+        std::ranges::any_of(slab.keys, [&](RecordNumber record) { return Stays(record, leased); });
   }
   const auto emptied = std::ranges::find_if(
       walk_->slabs, [this](const Slab& slab) { return !slab.held && Empty(slab); });

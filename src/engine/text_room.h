@@ -5,18 +5,23 @@
 // are read in another order than they were stored, so nearly all of a pool could go before one slab
 // is empty. So a slab is emptied instead: one of those that hold the fewest keys, none of them
 // held. Where its keys are is known from the records alone, which are walked, so many in a step.
+// Where all of the sparsest have a key that stays, as many a slab of few long texts has, two more
+// walks find the sparsest of the others.
 //
 // Single-threaded, the engine's.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <unordered_set>
 #include <vector>
 
 #include "engine/core.h"
 #include "engine/retire.h"
 
 namespace maru::engine {
+
+class LeasedPages;
 
 class TextRoom {
  public:
@@ -38,17 +43,32 @@ class TextRoom {
   struct Slab {
     uint64_t offset_bytes = 0;
     std::vector<RecordNumber> keys;
-    bool held = false;  // of an extent, or leased: it cannot be emptied
+    bool held = false;  // a key stays: it cannot be emptied
+  };
+  // What a walk over the records is for, in this order.
+  enum class Aim : uint8_t {
+    kSparsest,  // the keys of the sparsest slabs
+    kStaying,   // which slabs have keys that stay
+    kOthers,    // the keys of the sparsest without
   };
   struct Walk {
     Stock* stock = nullptr;
+    Aim aim = Aim::kSparsest;
     uint64_t next_record = 1;
-    std::vector<Slab> slabs;  // closed to new texts
+    std::vector<Slab> slabs;               // closed to new texts
+    std::unordered_set<uint64_t> staying;  // slabs with keys that stay, by offset
   };
 
-  void Begin(Stock* stock);
-  // False: there is more to look at.
-  bool Look();
+  // Chooses the slabs for the walk's aim. False: there are none.
+  bool Choose();
+  // At the end of a walk that has emptied none. False: another would not either.
+  bool Advance();
+  // Takes its part of the records that this step may look at. False: there is more to look at.
+  bool Look(uint64_t* looks_left);
+  // Where the text of a key lies; 0: the record has none.
+  uint64_t TextOf(RecordNumber record) const;
+  // The key of a live record may not go now.
+  bool Stays(RecordNumber record, const LeasedPages& leased) const;
   // Empties the first slab that can be. False: none can.
   bool Empty();
   bool Empty(const Slab& slab);
