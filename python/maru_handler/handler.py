@@ -66,8 +66,8 @@ class MaruHandler(_maru.NativeHandler):
     # --- Connection.
 
     def connect(self) -> bool:
-        """Connects, anew where the server was lost. False when that fails: the log says why. A closed
-        handler stays closed."""
+        """Connects, anew where the server was lost. False when that fails: the log says why. A
+        closed handler stays closed."""
         if self._closed:
             logger.error("this handler is closed; make another one")
             return False
