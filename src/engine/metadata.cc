@@ -167,7 +167,7 @@ uint64_t Metadata::BeginRegister(const catalogue::Namespace& name_space, Metadat
   }
   AskedRegister asked{name_space, type, {request.entries, {}}, std::move(is_new)};
   for (compat::RegisterEntry& entry : asked.request.entries) {
-    entry.key = asked.request.numbers.emplace_front(entry.key);
+    entry.key = asked.request.own_texts.Keep(entry.key);
   }
   const uint64_t number = core_->asked_regions.next++;
   core_->asked_registers.emplace(number, std::move(asked));

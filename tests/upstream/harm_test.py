@@ -14,14 +14,15 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 from upstream.endpoint import open_reply, open_request  # noqa: E402
-from upstream.metadata import MetadataClient, Type, encode  # noqa: E402
+from upstream.metadata import MetadataClient, Type, decode, encode  # noqa: E402
 from upstream.resource_manager import ErrorReply, Handle, connect  # noqa: E402
 from upstream.served import Served  # noqa: E402
 
 EMFILE = -24
 CONNECTIONS_MAX = 1024  # of the resource manager
 REPLIES_MAX = 160 << 20  # that wait for all clients
-HELD_MAX = 64 << 20  # of batches under way
+HELD_MAX = 128 << 20  # messages that are in hand
+BATCHES_MAX = 64 << 20  # what batches under way take beside their messages
 SLACK = 48 << 20  # what a server has beside
 FREE_DESCRIPTORS_MIN = 64  # for an endpoint
 
@@ -113,10 +114,36 @@ class Memory(Served):
                     [b"", encode(Type.BATCH_LOOKUP_KV, sequence, {"keys": keys})])
         self.until(lambda: "were dropped so far" in self.server.logged())
         self.assertIn("ss -tnp", self.server.logged())
-        self.assertLess(self.anonymous() - before, REPLIES_MAX + HELD_MAX + SLACK)
+        self.assertLess(self.anonymous() - before, REPLIES_MAX + HELD_MAX + BATCHES_MAX + SLACK)
         for client in deaf:
             client.close(linger=0)
         self.until(lambda: self.anonymous() - before < SLACK)
+
+
+    def test_many_large_batches_of_numbers_take_a_bounded_part_and_are_all_answered(self):
+        """A number is a byte on the wire, and its text, its place and its answer are a hundred."""
+        keys_max, clients = 65_536, 100
+        keys = b"\x81\xa4keys\xdd" + keys_max.to_bytes(4, "big") + b"\x2a" * keys_max
+        message = encode(Type.BATCH_LOOKUP_KV, 1, keys)
+        asking = [zmq.Context.instance().socket(zmq.DEALER) for _ in range(clients)]
+        waiting = zmq.Poller()
+        for client in asking:
+            self.addCleanup(client.close, linger=0)
+            client.connect(self.server.metadata)
+            client.send_multipart([b"", encode(Type.HANDSHAKE, 0)])
+            client.recv_multipart()
+            waiting.register(client, zmq.POLLIN)
+        before = peak = self.anonymous()
+        for client in asking:
+            client.send_multipart([b"", message])
+        answered = 0
+        while answered < clients:
+            for client, _ in waiting.poll():
+                peak = max(peak, self.anonymous())
+                entries = decode(client.recv_multipart()[-1]).fields["entries"]
+                self.assertEqual(entries, [{"found": False}] * keys_max)
+                answered += 1
+        self.assertLess(peak - before, BATCHES_MAX + clients * len(message) + SLACK)
 
 
 class Names(Served):

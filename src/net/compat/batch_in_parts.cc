@@ -20,6 +20,9 @@ std::vector<T> Slice(const std::vector<T>& all, size_t from) {
   return {begin, begin + static_cast<ptrdiff_t>(count)};
 }
 
+// Bytes of a std::vector<bool> of so many.
+size_t BitsOf(size_t items) { return (items + 7) / 8; }
+
 void Append(std::vector<bool>& whole, const std::vector<bool>& part) {
   whole.insert(whole.end(), part.begin(), part.end());
 }
@@ -44,6 +47,25 @@ std::unique_ptr<BatchInParts> BatchInParts::Cut(compat::MetadataType type,
   return std::unique_ptr<BatchInParts>(new BatchInParts(type, std::move(*request), items));
 }
 
+size_t BatchInParts::cost_bytes() const {
+  if (const auto* keys = std::get_if<compat::KeysRequest>(&request_)) {
+    const bool looks_up = type_ == compat::MetadataType::kBatchLookup;
+    return items_ * sizeof(std::string_view) + keys->own_texts.bytes() +
+           (looks_up ? items_ * sizeof(compat::LookupReply) : BitsOf(items_));
+  }
+  if (const auto* entries = std::get_if<compat::RegisterRequest>(&request_)) {
+    size_t copied = 0, largest = 0;
+    for (size_t i = 0; i < items_; ++i) {
+      if (i % kItemsMax == 0) copied = 0;
+      copied += entries->entries[i].key.size();
+      largest = std::max(largest, copied);
+    }
+    return items_ * sizeof(compat::RegisterEntry) + entries->own_texts.bytes() + BitsOf(items_) +
+           largest;
+  }
+  return items_ * sizeof(compat::StatsEntry);
+}
+
 compat::MetadataRequest BatchInParts::Next() const {
   MARU_CHECK(!done());
   if (const auto* keys = std::get_if<compat::KeysRequest>(&request_)) {
@@ -64,6 +86,10 @@ void BatchInParts::Take(compat::MetadataReply part) {
     done_ = items_;
   } else if (first) {
     reply_ = std::move(part);
+    // At once, as it is counted.
+    if (auto* const found = std::get_if<compat::BatchLookupReply>(&reply_)) {
+      found->entries.reserve(items_);
+    }
   } else if (auto* const found = std::get_if<compat::BatchLookupReply>(&reply_)) {
     std::ranges::move(std::get<compat::BatchLookupReply>(part).entries,
                       std::back_inserter(found->entries));

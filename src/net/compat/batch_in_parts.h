@@ -21,6 +21,10 @@ class BatchInParts {
   static std::unique_ptr<BatchInParts> Cut(wire::compat::MetadataType type,
                                            wire::compat::MetadataRequest* request);
 
+  // What it takes beside its message, with its whole reply, and with copies that the service may
+  // have to make of the keys of a part (Metadata::BeginRegister).
+  size_t cost_bytes() const;
+
   bool done() const { return done_ >= items_; }
   // The next part. REQUIRES: not done.
   wire::compat::MetadataRequest Next() const;

@@ -80,6 +80,28 @@ TEST(BatchInParts, JoinsLookupsAndReports) {
   EXPECT_TRUE(std::get<SuccessReply>(report->Whole()).success);
 }
 
+TEST(BatchInParts, CostsItsKeysTheirOwnTextsAndItsReply) {
+  const auto cost = [](MetadataType type, MetadataRequest request) {
+    return BatchInParts::Cut(type, &request)->cost_bytes();
+  };
+  const size_t views = kItems * sizeof(std::string_view);
+  EXPECT_EQ(cost(MetadataType::kBatchLookup, Keys(kItems)), views + kItems * sizeof(LookupReply));
+  EXPECT_EQ(cost(MetadataType::kBatchExists, Keys(kItems)), views + kItems / 8 + 1);
+  KeysRequest numbers{std::vector<std::string_view>(kItems), {}};
+  for (std::string_view& key : numbers.keys) key = numbers.own_texts.Keep("number");
+  const size_t texts = numbers.own_texts.bytes();
+  EXPECT_GE(texts, 6 * kItems);
+  EXPECT_EQ(cost(MetadataType::kBatchPin, std::move(numbers)), views + texts + kItems / 8 + 1);
+  // The service may copy the keys of a part, here of the second.
+  RegisterRequest registers;
+  registers.entries.resize(kItems, {"key", 1, 2, 3});
+  const std::string long_key(1000, 'k');
+  registers.entries[BatchInParts::kItemsMax].key = long_key;
+  EXPECT_EQ(cost(MetadataType::kBatchRegister, std::move(registers)),
+            kItems * sizeof(wire::compat::RegisterEntry) + kItems / 8 + 1 +
+                3 * (BatchInParts::kItemsMax - 1) + long_key.size());
+}
+
 TEST(BatchInParts, PinsNoKeyBehindTheFirstMissingOne) {
   MetadataRequest request = Keys(kItems);
   const auto batch = BatchInParts::Cut(MetadataType::kBatchPin, &request);

@@ -184,7 +184,12 @@ void MetadataEndpoint::AnswerWaiting() {
       AnswerPart(peer);
       keys_left = 0;
     } else {
-      if (!Begin(&peer->waiting.front(), &keys_left)) return;  // the first of the next turn
+      const Begun begun = Begin(&peer->waiting.front(), &keys_left);
+      if (begun == Begun::kNextTurn) return;
+      if (begun == Begun::kWaitsForRoom) {
+        in_hand_.FirstWaitsForRoom();
+        continue;
+      }
       in_hand_.EndWaiting(peer);
     }
     in_hand_.EndTurn();
@@ -234,9 +239,10 @@ bool MetadataEndpoint::ReceiveOne(size_t* keys_left) {
     *keys_left = 0;
     return true;
   }
-  if (!Begin(&message, keys_left)) {
-    next_ = std::move(message);
-    *keys_left = 0;
+  switch (Begin(&message, keys_left)) {
+    case Begun::kDone: break;
+    case Begun::kWaitsForRoom: in_hand_.WaitForRoom(std::move(message)); break;
+    case Begun::kNextTurn: next_ = std::move(message); *keys_left = 0;
   }
   return true;
 }
@@ -259,21 +265,22 @@ void MetadataEndpoint::Refuse(ZmqMessage* message, const compat::MetadataHeader&
   ReplyTo(message, header, compat::ErrorReply{why});
 }
 
-bool MetadataEndpoint::Begin(std::unique_ptr<ZmqMessage>* message, size_t* keys_left) {
+MetadataEndpoint::Begun MetadataEndpoint::Begin(std::unique_ptr<ZmqMessage>* message,
+                                                size_t* keys_left) {
   compat::MetadataHeader header;
   compat::MetadataRequest request;
   ZmqMessage* const asked = message->get();
   const std::span<const std::byte> bytes = asked->last.bytes();
-  if (CostOfBytes(bytes.size()) > *keys_left) return false;
+  if (CostOfBytes(bytes.size()) > *keys_left) return Begun::kNextTurn;
   ++counters_.decoded;
   const Status status = compat::DecodeMetadataRequest(bytes, &header, &request);
   const size_t cost = CostOf(request, bytes.size());
-  if (cost > *keys_left) return false;
+  if (cost > *keys_left) return Begun::kNextTurn;
   *keys_left -= cost;
   if (!status.ok()) {
     ++counters_.malformed;
     ReplyTo(asked, header, compat::ErrorReply{std::string(status.message())});
-    return true;
+    return Begun::kDone;
   }
   const auto type = static_cast<compat::MetadataType>(header.type);
   std::unique_ptr<BatchInParts> parts = BatchInParts::Cut(type, &request);
@@ -281,8 +288,11 @@ bool MetadataEndpoint::Begin(std::unique_ptr<ZmqMessage>* message, size_t* keys_
     const std::string why = in_hand_.Refusal(asked);
     if (!why.empty()) {
       Refuse(asked, header, why);
-      return true;
+      return Begun::kDone;
     }
+  }
+  if (parts != nullptr && !in_hand_.TakeRoom(asked, parts->cost_bytes())) {
+    return Begun::kWaitsForRoom;
   }
   uint64_t number = 0;
   if (parts == nullptr) {
@@ -290,12 +300,12 @@ bool MetadataEndpoint::Begin(std::unique_ptr<ZmqMessage>* message, size_t* keys_
     number = service_->Begin(type, request, &reply);
     if (number == 0) {
       ReplyTo(asked, header, reply);
-      return true;
+      return Begun::kDone;
     }
     *keys_left = 0;  // it was a whole step
   }
   in_hand_.Begin({std::move(*message), header, std::move(parts), number});
-  return true;
+  return Begun::kDone;
 }
 
 void MetadataEndpoint::AnswerPart(RequestsInHand::Peer* peer) {

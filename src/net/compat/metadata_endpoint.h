@@ -126,9 +126,11 @@ class MetadataEndpoint {
   bool Receive(std::unique_ptr<ZmqMessage>* message);
   // False when no message waits. Takes what its answer cost from KEYS_LEFT.
   bool ReceiveOne(size_t* keys_left);
-  // Answers a request, or takes it as what its peer has under way. False: it costs more than is
-  // left, and is as it was; one whose bytes alone do is not decoded.
-  bool Begin(std::unique_ptr<ZmqMessage>* message, size_t* keys_left);
+  enum class Begun : uint8_t { kDone, kNextTurn, kWaitsForRoom };
+  // Answers or refuses a request, or takes it as what its peer has under way. Else it is as it was:
+  // it costs more than is left (one whose bytes alone do is not decoded), or is a batch that finds
+  // no room beside others.
+  Begun Begin(std::unique_ptr<ZmqMessage>* message, size_t* keys_left);
   // At the end of what waits of its peer, or refused for want of room.
   void Keep(std::unique_ptr<ZmqMessage> message);
   void Refuse(ZmqMessage* message, const wire::compat::MetadataHeader& header,

@@ -25,22 +25,16 @@ std::string RequestsInHand::Refusal(ZmqMessage* message) const {
   return "";
 }
 
-RequestsInHand::Peer* RequestsInHand::PeerOf(ZmqMessage* message) {
+RequestsInHand::Peer* RequestsInHand::Add(ZmqMessage* message) {
   std::string identity = message->peer();
-  const auto [at, is_new] = peers_.try_emplace(identity);
-  Peer* const peer = &at->second;
-  if (is_new) {
-    peer->identity = std::move(identity);
-    line_.push_back(peer);
+  Peer* const peer = &peers_[identity];
+  if (message->held_bytes == 0) {
+    message->held_bytes = message->cost_bytes();
+    peer->held_bytes += message->held_bytes;
+    held_bytes_ += message->held_bytes;
   }
+  peer->identity = std::move(identity);
   return peer;
-}
-
-void RequestsInHand::Count(Peer* peer, ZmqMessage* message) {
-  if (message->held_bytes != 0) return;
-  message->held_bytes = message->cost_bytes();
-  peer->held_bytes += message->held_bytes;
-  held_bytes_ += message->held_bytes;
 }
 
 void RequestsInHand::Discount(Peer* peer, const ZmqMessage& message) {
@@ -49,16 +43,52 @@ void RequestsInHand::Discount(Peer* peer, const ZmqMessage& message) {
 }
 
 void RequestsInHand::Wait(std::unique_ptr<ZmqMessage> message) {
-  Peer* const peer = PeerOf(message.get());
-  Count(peer, message.get());
+  Peer* const peer = Add(message.get());
+  MARU_CHECK(peer->waits()) << "there is nothing that it could wait for";
   peer->waiting.push_back(std::move(message));
 }
 
 void RequestsInHand::Begin(Long request) {
-  Peer* const peer = PeerOf(request.message.get());
+  Peer* const peer = Add(request.message.get());
   MARU_CHECK(peer->under_way == nullptr);
-  Count(peer, request.message.get());
+  if (!peer->waits()) line_.push_back(peer);
+  // Of what it has begun the service has copies, for which the message is counted on.
+  if (request.parts == nullptr) request.message->last = ZmqPart();
   peer->under_way = std::make_unique<Long>(std::move(request));
+}
+
+bool RequestsInHand::TakeRoom(ZmqMessage* message, size_t batch_bytes) {
+  if (message->room_bytes != 0) {  // it has waited, and its peer is in line again
+    MARU_CHECK_EQ(message->room_bytes, batch_bytes);
+    return true;
+  }
+  message->room_bytes = batch_bytes;
+  if (!room_line_.empty() || !HasRoom(batch_bytes)) return false;
+  batch_bytes_ += batch_bytes;
+  return true;
+}
+
+void RequestsInHand::WaitForRoom(std::unique_ptr<ZmqMessage> message) {
+  Peer* const peer = Add(message.get());
+  MARU_CHECK(!peer->waits());
+  peer->waiting.push_back(std::move(message));
+  room_line_.push_back(peer);
+}
+
+void RequestsInHand::FirstWaitsForRoom() {
+  room_line_.push_back(line_.front());
+  line_.pop_front();
+}
+
+void RequestsInHand::GiveRoom() {
+  while (!room_line_.empty()) {
+    Peer* const peer = room_line_.front();
+    const size_t batch_bytes = peer->waiting.front()->room_bytes;
+    if (!HasRoom(batch_bytes)) return;
+    batch_bytes_ += batch_bytes;
+    room_line_.pop_front();
+    line_.push_back(peer);
+  }
 }
 
 void RequestsInHand::EndWaiting(Peer* peer) {
@@ -68,14 +98,16 @@ void RequestsInHand::EndWaiting(Peer* peer) {
 }
 
 void RequestsInHand::EndUnderWay(Peer* peer) {
-  Discount(peer, *peer->under_way->message);
-  peer->under_way.reset();
+  const std::unique_ptr<Long> request = std::move(peer->under_way);
+  Discount(peer, *request->message);
+  batch_bytes_ -= request->message->room_bytes;
+  GiveRoom();
 }
 
 void RequestsInHand::EndTurn() {
   Peer* const peer = line_.front();
   line_.pop_front();
-  if (peer->under_way != nullptr || !peer->waiting.empty()) return line_.push_back(peer);
+  if (peer->waits()) return line_.push_back(peer);
   MARU_CHECK_EQ(peer->held_bytes, 0u);
   peers_.erase(peers_.find(peer->identity));
 }

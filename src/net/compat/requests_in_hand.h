@@ -3,7 +3,9 @@
 // In line by peer, each once.
 //
 // Kept is a bounded part of each peer's, and of all: who receives a request asks for room and
-// refuses what has none, so that receiving goes on, whatever a peer has sent.
+// refuses what has none, so that receiving goes on, whatever a peer has sent. A batch takes many
+// times its message once it is read, so batches that have no room beside each other wait as they
+// came, in a line of their own.
 #pragma once
 
 #include <cstddef>
@@ -27,10 +29,13 @@ class RequestsInHand {
   static constexpr size_t kBytesMax = 64 * kMiB;
   static constexpr size_t kBytesForNewcomers = 64 * kMiB;
   static_assert(wire::compat::kMetadataMessageBytesMax < kBytesOfPeerMax);
+  // What batches take beside their messages, of all that are under way (BatchInParts::cost_bytes);
+  // one that takes more has to be alone.
+  static constexpr size_t kBatchBytesMax = 64 * kMiB;
 
   // One that takes several turns.
   struct Long {
-    std::unique_ptr<ZmqMessage> message;  // what the request's texts point into
+    std::unique_ptr<ZmqMessage> message;  // what the texts of a batch point into
     wire::compat::MetadataHeader header;
     std::unique_ptr<BatchInParts> parts;
     uint64_t number = 0;  // the service's, of it or of a part; 0: the next part has not begun
@@ -40,8 +45,11 @@ class RequestsInHand {
     std::unique_ptr<Long> under_way;
     std::deque<std::unique_ptr<ZmqMessage>> waiting;
     size_t held_bytes = 0;
+
+    bool waits() const { return under_way != nullptr || !waiting.empty(); }
   };
 
+  // Nothing can be done in a turn.
   bool empty() const { return line_.empty(); }
   // Something of its peer.
   bool Has(ZmqMessage* message) const {
@@ -53,6 +61,13 @@ class RequestsInHand {
   void Wait(std::unique_ptr<ZmqMessage> message);
   // What its peer has under way from now on. REQUIRES: nothing was; the same unless it is in hand.
   void Begin(Long request);
+
+  // Whether there is room for what a batch takes, which it has from then on.
+  bool TakeRoom(ZmqMessage* message, size_t batch_bytes);
+  // REQUIRES: TakeRoom has found none for it. It is the only one of its peer in hand, or the first
+  // that waits of the first in line: in line again when there is room.
+  void WaitForRoom(std::unique_ptr<ZmqMessage> message);
+  void FirstWaitsForRoom();
 
   // The first in line, until EndTurn. REQUIRES: !empty().
   Peer* First() { return line_.front(); }
@@ -71,13 +86,18 @@ class RequestsInHand {
   }
 
  private:
-  Peer* PeerOf(ZmqMessage* message);
-  void Count(Peer* peer, ZmqMessage* message);
+  Peer* Add(ZmqMessage* message);
+  bool HasRoom(size_t batch_bytes) const {
+    return batch_bytes_ == 0 || batch_bytes_ + batch_bytes <= kBatchBytesMax;
+  }
+  void GiveRoom();
   void Discount(Peer* peer, const ZmqMessage& message);
 
   std::unordered_map<std::string, Peer> peers_;  // those of which something is in hand
-  std::deque<Peer*> line_;                       // all of them
+  std::deque<Peer*> line_;
+  std::deque<Peer*> room_line_;  // whose first that waits has no room; in no other line
   size_t held_bytes_ = 0;
+  size_t batch_bytes_ = 0;
 };
 
 }  // namespace maru::net::compat

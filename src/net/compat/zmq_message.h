@@ -18,7 +18,10 @@ class ZmqPart {
  public:
   ZmqPart() { zmq_msg_init(&message_); }
   ZmqPart(ZmqPart&& other) noexcept : ZmqPart() { zmq_msg_move(&message_, &other.message_); }
-  ZmqPart& operator=(ZmqPart&&) = delete;
+  ZmqPart& operator=(ZmqPart&& other) noexcept {
+    zmq_msg_move(&message_, &other.message_);
+    return *this;
+  }
   ~ZmqPart() { zmq_msg_close(&message_); }
 
   zmq_msg_t* get() { return &message_; }
@@ -39,6 +42,8 @@ struct ZmqMessage {
   std::vector<ZmqPart> envelope;  // the peer's identity first
   ZmqPart last;
   size_t held_bytes = 0;  // as it is counted among those in hand; 0: it is none of them
+  // Of what a batch takes beside its message (RequestsInHand): what it has, or waits for.
+  size_t room_bytes = 0;
 
   std::string peer() { return std::string(AsText(envelope.front().bytes())); }
   size_t cost_bytes() { return last.bytes().size() + kOverheadBytes; }

@@ -141,9 +141,9 @@ bool FieldReader::Store(const Field& field, const MsgpackItem& item, bool* to) {
 bool FieldReader::Store(const Field& field, const MsgpackItem& item, std::string_view* to) {
   if (field.letters == Letters::kKey && numbers_ != nullptr) {
     if (item.kind == MsgpackKind::kUnsigned || item.kind == MsgpackKind::kNegative) {
-      *to = numbers_->emplace_front(item.kind == MsgpackKind::kUnsigned
-                                        ? layout::NumberKey(item.number)
-                                        : layout::NumberKey(static_cast<int64_t>(item.number)));
+      *to = numbers_->Keep(item.kind == MsgpackKind::kUnsigned
+                               ? layout::NumberKey(item.number)
+                               : layout::NumberKey(static_cast<int64_t>(item.number)));
       return true;
     }
     if (item.kind != MsgpackKind::kText) return FailItem(field, item, "a text or a whole number");

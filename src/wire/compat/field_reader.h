@@ -47,7 +47,7 @@ inline Field WordField(std::string_view name, Field::Target to, Need need = Need
 class FieldReader {
  public:
   // `numbers` gets the texts of keys that are numbers; may be null where no field is a key.
-  explicit FieldReader(std::span<const std::byte> payload, NumberKeys* numbers = nullptr)
+  explicit FieldReader(std::span<const std::byte> payload, KeyTexts* numbers = nullptr)
       : reader_(payload), numbers_(numbers) {}
 
   // One map and nothing behind it. No bytes at all are a map without pairs.
@@ -75,7 +75,7 @@ class FieldReader {
   bool FailItem(const Field& field, const MsgpackItem& item, std::string_view expected);
 
   MsgpackReader reader_;
-  NumberKeys* const numbers_;
+  KeyTexts* const numbers_;
   std::string_view list_;  // the list that is being read
   std::string_view map_;   // the map within the payload that is being read
   size_t index_ = 0;

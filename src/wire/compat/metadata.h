@@ -1,9 +1,8 @@
 // The messages of upstream's metadata protocol (docs/formats/upstream_metadata.md) as plain
-// structs. Texts of a request point into the message that it was decoded from.
+// structs. Texts of a request point into the message that it was decoded from, or to its own_texts.
 #pragma once
 
 #include <cstdint>
-#include <forward_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +12,7 @@
 
 #include "base/units.h"
 #include "layout/geometry.h"
+#include "wire/compat/key_texts.h"
 
 namespace maru::wire::compat {
 
@@ -106,19 +106,16 @@ struct RegisterEntry {
   uint64_t length_bytes = 0;
   friend bool operator==(const RegisterEntry&, const RegisterEntry&) = default;
 };
-// Texts of the keys that came as numbers (layout/number_key.h); those of the others are within the
-// message. A list, since its items stay where they are when it is moved.
-using NumberKeys = std::forward_list<std::string>;
 // One of them in REGISTER_KV.
 struct RegisterRequest {
   std::vector<RegisterEntry> entries;
-  NumberKeys numbers;
+  KeyTexts own_texts;  // of keys that are not within the message
   friend bool operator==(const RegisterRequest&, const RegisterRequest&) = default;
 };
 // LOOKUP, EXISTS, DELETE, PIN and UNPIN, single (one key) and in batches; the header says which.
 struct KeysRequest {
   std::vector<std::string_view> keys;
-  NumberKeys numbers;
+  KeyTexts own_texts;  // of keys that are not within the message
   friend bool operator==(const KeysRequest&, const KeysRequest&) = default;
 };
 // STORAGE, GET_STATS, GET_USAGE, SHUTDOWN: what they carry is not looked at.

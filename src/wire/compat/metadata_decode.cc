@@ -20,7 +20,7 @@ uint64_t LoadBig(std::span<const std::byte> bytes) {
 using Payload = std::span<const std::byte>;
 
 template <size_t N>
-Status Read(Payload payload, std::array<Field, N> fields, NumberKeys* numbers = nullptr) {
+Status Read(Payload payload, std::array<Field, N> fields, KeyTexts* numbers = nullptr) {
   FieldReader reader(payload, numbers);
   return reader.ReadPayload(fields) ? OkStatus() : DataLoss(reader.error());
 }
@@ -65,19 +65,19 @@ Status DecodeOne(Payload payload, RegisterRequest& request) {
                    {"region_id", &entry.region_id},
                    {"kv_offset", &entry.offset_bytes},
                    {"kv_length", &entry.length_bytes}}},
-                 &request.numbers);
+                 &request.own_texts);
 }
 
 Status DecodeOne(Payload payload, KeysRequest& request) {
-  return Read<1>(payload, {{KeyField("key", &request.keys.emplace_back())}}, &request.numbers);
+  return Read<1>(payload, {{KeyField("key", &request.keys.emplace_back())}}, &request.own_texts);
 }
 
 Status DecodeBatch(Payload payload, RegisterRequest& request) {
-  return Read<1>(payload, {{{"entries", &request.entries, kBatchItemsMax}}}, &request.numbers);
+  return Read<1>(payload, {{{"entries", &request.entries, kBatchItemsMax}}}, &request.own_texts);
 }
 
 Status DecodeBatch(Payload payload, KeysRequest& request) {
-  return Read<1>(payload, {{{"keys", &request.keys, kBatchItemsMax}}}, &request.numbers);
+  return Read<1>(payload, {{{"keys", &request.keys, kBatchItemsMax}}}, &request.own_texts);
 }
 
 Status DecodePayload(uint8_t type, Payload payload, MetadataRequest& request) {
