@@ -52,7 +52,26 @@ void EventLoop::CallAt(uint64_t time_ns, std::function<void()> callback) {
   timed_call_ = std::move(callback);
 }
 
+uint64_t EventLoop::CallInTurn(std::function<void()> callback) {
+  turns_.push_back({next_turn_, std::move(callback)});
+  return next_turn_++;
+}
+
+void EventLoop::ForgetTurn(uint64_t number) {
+  const auto at = std::ranges::find(turns_, number, &Turn::number);
+  MARU_CHECK(at != turns_.end()) << "turn " << number << " is asked for by none";
+  turns_.erase(at);
+}
+
+void EventLoop::CallNextInTurn() {
+  if (turns_.empty() || stopping_) return;
+  const Turn turn = std::move(turns_.front());
+  turns_.pop_front();
+  turn.callback();
+}
+
 int32_t EventLoop::WaitMs() const {
+  if (!turns_.empty()) return 0;
   if (call_at_ns_ == 0) return -1;
   const int64_t left = static_cast<int64_t>(call_at_ns_) - clock_->Now();
   if (left <= 0) return 0;
@@ -79,6 +98,7 @@ Status EventLoop::Run() {
       watched->callback(events[i]);
     }
     CallWhenDue();
+    CallNextInTurn();
   }
   return OkStatus();
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <unordered_map>
@@ -28,6 +29,13 @@ class EventLoop {
   // Called when the clock has reached a time, once. 0: not any more. There is one such call.
   void CallAt(uint64_t time_ns, std::function<void()> callback);
 
+  // Called in one of the rounds to come, after whoever watches what is ready: of all such calls one
+  // in a round, the earliest asked for first. For work of which nobody may have to wait for more
+  // than one piece. Returns its number, which is not 0.
+  uint64_t CallInTurn(std::function<void()> callback);
+  // It is not called any more. REQUIRES: it has not been called.
+  void ForgetTurn(uint64_t number);
+
   // Until Stop() was called. An error of the poller itself ends it.
   Status Run();
   // From any thread or callback.
@@ -39,6 +47,7 @@ class EventLoop {
   // Milliseconds until the timed call is due; -1: none.
   int32_t WaitMs() const;
   void CallWhenDue();
+  void CallNextInTurn();
 
   const Clock* const clock_;
   os::Poller poller_;
@@ -54,6 +63,12 @@ class EventLoop {
   std::unordered_map<int, uint64_t> tokens_;
   uint64_t call_at_ns_ = 0;
   std::function<void()> timed_call_;
+  struct Turn {
+    uint64_t number;
+    std::function<void()> callback;
+  };
+  std::deque<Turn> turns_;
+  uint64_t next_turn_ = 1;
 };
 
 }  // namespace maru::net

@@ -44,6 +44,34 @@ TEST_F(EventLoopTest, CallsWhoeverWatchesWhatIsReady) {
   loop->Unwatch(other.fd());
 }
 
+TEST_F(EventLoopTest, CallsOneInTurnAfterEachRoundTheEarliestFirst) {
+  std::vector<int> called;
+  one.Notify();  // ready in each round
+  ASSERT_OK(loop->Watch(one.fd(), os::Interest::kRead,
+                        [&](const os::ReadyEvent&) { called.push_back(0); }));
+  const auto call = [&](int what) { return [&called, what] { called.push_back(what); }; };
+  loop->CallInTurn([&] {
+    called.push_back(1);
+    loop->CallInTurn([&] {
+      called.push_back(4);
+      loop->Stop();
+    });
+  });
+  loop->CallInTurn(call(2));
+  const uint64_t forgotten = loop->CallInTurn(call(3));
+  loop->ForgetTurn(forgotten);
+  EXPECT_OK(loop->Run());
+  loop->Unwatch(one.fd());
+  ASSERT_GE(called.size(), 6u);
+  called.resize(6);
+  EXPECT_EQ(called, std::vector<int>({0, 1, 0, 2, 0, 4}));
+}
+
+TEST_F(EventLoopTest, WaitsForNothingWhileSomeoneIsInTurn) {
+  loop->CallInTurn([&] { loop->CallInTurn([&] { loop->Stop(); }); });
+  EXPECT_OK(loop->Run());
+}
+
 TEST_F(EventLoopTest, WhoeverUnwatchesAnotherHasItNotCalledAnyMore) {
   int called = 0;
   const auto callback = [&](const os::ReadyEvent&) {

@@ -61,6 +61,10 @@ size_t CostOf(const compat::MetadataRequest& request, size_t message_bytes) {
                     MetadataEndpoint::kKeysPerTurnMax);
 }
 
+compat::MetadataType TypeOf(const compat::MetadataHeader& header) {
+  return static_cast<compat::MetadataType>(header.type);
+}
+
 bool MayTakeSteps(const compat::MetadataRequest& request) {
   return std::holds_alternative<compat::AllocRequest>(request) ||
          std::holds_alternative<compat::RegisterRequest>(request);
@@ -121,6 +125,7 @@ MetadataEndpoint::MetadataEndpoint(EventLoop* loop, MetadataService* service)
 
 MetadataEndpoint::~MetadataEndpoint() {
   watch_.reset();
+  if (step_turn_ != 0) loop_->ForgetTurn(step_turn_);
   in_hand_.ForEachUnderWay([this](const RequestsInHand::Long& request) {
     if (request.number != 0) service_->GiveUp(request.number);
   });
@@ -173,6 +178,7 @@ void MetadataEndpoint::Drain() {
   for (uint32_t i = 0; more && i < kRequestsPerTurnMax && keys_left > 0; ++i) {
     more = ReceiveOne(&keys_left);
   }
+  AskForStep();
   if (more || !in_hand_.empty()) watch_->Again();
 }
 
@@ -282,8 +288,7 @@ MetadataEndpoint::Begun MetadataEndpoint::Begin(std::unique_ptr<ZmqMessage>* mes
     ReplyTo(asked, header, compat::ErrorReply{std::string(status.message())});
     return Begun::kDone;
   }
-  const auto type = static_cast<compat::MetadataType>(header.type);
-  std::unique_ptr<BatchInParts> parts = BatchInParts::Cut(type, &request);
+  std::unique_ptr<BatchInParts> parts = BatchInParts::Cut(TypeOf(header), &request);
   if (asked->held_bytes == 0 && (parts != nullptr || MayTakeSteps(request))) {
     const std::string why = in_hand_.Refusal(asked);
     if (!why.empty()) {
@@ -295,38 +300,66 @@ MetadataEndpoint::Begun MetadataEndpoint::Begin(std::unique_ptr<ZmqMessage>* mes
     return Begun::kWaitsForRoom;
   }
   uint64_t number = 0;
+  if (std::holds_alternative<compat::AllocRequest>(request)) {
+    in_hand_.Begin({std::move(*message), header, nullptr, 0, std::move(request)});
+    return Begun::kDone;
+  }
   if (parts == nullptr) {
     compat::MetadataReply reply;
-    number = service_->Begin(type, request, &reply);
+    number = service_->Begin(TypeOf(header), request, &reply);
     if (number == 0) {
       ReplyTo(asked, header, reply);
       return Begun::kDone;
     }
     *keys_left = 0;  // it was a whole step
   }
-  in_hand_.Begin({std::move(*message), header, std::move(parts), number});
+  in_hand_.Begin({std::move(*message), header, std::move(parts), number, {}});
   return Begun::kDone;
 }
 
 void MetadataEndpoint::AnswerPart(RequestsInHand::Peer* peer) {
   RequestsInHand::Long& request = *peer->under_way;
+  compat::MetadataReply reply;
+  request.number = service_->Begin(TypeOf(request.header), request.parts->Next(), &reply);
+  if (request.number == 0) Answered(peer, std::move(reply));
+}
+
+void MetadataEndpoint::Answered(RequestsInHand::Peer* peer, compat::MetadataReply reply) {
+  RequestsInHand::Long& request = *peer->under_way;
+  request.number = 0;
+  if (request.parts != nullptr) {
+    request.parts->Take(std::move(reply));
+    if (!request.parts->done()) return;
+    reply = request.parts->Whole();
+  }
+  ReplyTo(request.message.get(), request.header, reply);
+  in_hand_.EndUnderWay(peer);
+}
+
+void MetadataEndpoint::AskForStep() {
+  if (step_turn_ == 0 && in_hand_.has_steps()) {
+    step_turn_ = loop_->CallInTurn([this] { TakeStep(); });
+  }
+}
+
+void MetadataEndpoint::TakeStep() {
+  step_turn_ = 0;
+  RequestsInHand::Peer* const peer = in_hand_.FirstInSteps();
+  RequestsInHand::Long& request = *peer->under_way;
   std::optional<compat::MetadataReply> reply;
   if (request.number != 0) {
     reply = service_->GoOn(request.number);
   } else {
-    const auto type = static_cast<compat::MetadataType>(request.header.type);
-    request.number = service_->Begin(type, request.parts->Next(), &reply.emplace());
+    request.number = service_->Begin(TypeOf(request.header), request.request, &reply.emplace());
     if (request.number != 0) reply.reset();
+    request.request = std::monostate();
+    request.message->last = ZmqPart();  // as of what is under way
   }
-  if (!reply.has_value()) return;
-  request.number = 0;
-  if (request.parts != nullptr) {
-    request.parts->Take(*std::move(reply));
-    if (!request.parts->done()) return;
-    reply = request.parts->Whole();
-  }
-  ReplyTo(request.message.get(), request.header, *reply);
-  in_hand_.EndUnderWay(peer);
+  if (reply.has_value()) Answered(peer, *std::move(reply));
+  in_hand_.EndStep();
+  AskForStep();
+  // What is next in line may be no step, and sending may have taken in a notification.
+  watch_->Again();
 }
 
 void MetadataEndpoint::ReplyTo(ZmqMessage* message, const compat::MetadataHeader& header,

@@ -120,8 +120,13 @@ class MetadataEndpoint {
   void Drain();
   // Those in line, the longest waiting first.
   void AnswerWaiting();
-  // One part or step of what the peer has under way, which may be the last.
+  // One part of the batch that the peer has under way, or the first step of one.
   void AnswerPart(RequestsInHand::Peer* peer);
+  // What the peer has under way, or a part of it, has its reply.
+  void Answered(RequestsInHand::Peer* peer, wire::compat::MetadataReply reply);
+  // When it is the endpoint's turn among all that have steps to do in the loop.
+  void AskForStep();
+  void TakeStep();
   // False when no message waits. One that cannot be answered is passed over, *MESSAGE stays empty.
   bool Receive(std::unique_ptr<ZmqMessage>* message);
   // False when no message waits. Takes what its answer cost from KEYS_LEFT.
@@ -154,6 +159,7 @@ class MetadataEndpoint {
   std::unordered_map<std::string, std::shared_ptr<Peer>> peers_;
   size_t sweep_at_ = 1024;
   RequestsInHand in_hand_;
+  uint64_t step_turn_ = 0;            // the loop's number of it; 0: none is asked for
   std::unique_ptr<ZmqMessage> next_;  // received, and the first of the next turn
   uint64_t dropped_for_all_ = 0;      // for want of room for all
 };

@@ -95,11 +95,13 @@ class TestService : public MetadataService {
       return 0;
     }
     const MutexLock lock(mutex_);
+    CountStep();
     allocs_[++last_alloc_] = {alloc->size_bytes, requests_ + alloc->size_bytes};
     return last_alloc_;
   }
   std::optional<MetadataReply> GoOn(uint64_t number) override {
     const MutexLock lock(mutex_);
+    CountStep();
     if (const auto part = registers_.extract(number)) {
       return part.mapped();
     }
@@ -150,6 +152,11 @@ class TestService : public MetadataService {
   void EndRound() {
     const MutexLock lock(mutex_);
     keys_of_round_ = 0;
+    steps_of_round_ = 0;
+  }
+  uint64_t steps_of_a_round_max() {
+    const MutexLock lock(mutex_);
+    return steps_of_a_round_max_;
   }
   // The most that were asked for between two EndRound.
   size_t keys_of_a_round_max() {
@@ -158,6 +165,9 @@ class TestService : public MetadataService {
   }
 
  private:
+  void CountStep() MARU_REQUIRES(mutex_) {
+    steps_of_a_round_max_ = std::max(steps_of_a_round_max_, ++steps_of_round_);
+  }
   // The last key of a batch is "last".
   MetadataReply AnswerBatch(const std::vector<std::string_view>& keys) MARU_REQUIRES(mutex_) {
     in_batch_ = keys.back() != "last";
@@ -182,6 +192,8 @@ class TestService : public MetadataService {
   bool between_parts_ MARU_GUARDED_BY(mutex_) = false;
   uint64_t requests_ MARU_GUARDED_BY(mutex_) = 0;
   uint64_t lists_ MARU_GUARDED_BY(mutex_) = 0;
+  uint64_t steps_of_round_ MARU_GUARDED_BY(mutex_) = 0;
+  uint64_t steps_of_a_round_max_ MARU_GUARDED_BY(mutex_) = 0;
   size_t keys_of_round_ MARU_GUARDED_BY(mutex_) = 0;
   size_t keys_of_a_round_max_ MARU_GUARDED_BY(mutex_) = 0;
 };
@@ -731,6 +743,58 @@ TEST_F(MetadataEndpointTurns, ServeALargeRequestAmongManySmallThatWait) {
   ASSERT_TRUE(cut_at && large_at);
   constexpr uint32_t kTurns = 4;
   EXPECT_LE(*large_at - *cut_at, 2 * kTurns * MetadataEndpoint::kRequestsPerTurnMax);
+}
+
+// Further endpoints in the same loop, of the same service.
+class MetadataEndpointsOfALoop : public MetadataEndpointTurns {
+ protected:
+  static constexpr size_t kMore = 5;
+
+  void SetUp() override {
+    for (std::unique_ptr<MetadataEndpoint>& one : more_) {
+      ASSERT_OK_AND_ASSIGN(
+          one, MetadataEndpoint::Create(loop_.get(), &service_, "tcp://127.0.0.1:0", &limit_));
+    }
+    MetadataEndpointTurns::SetUp();
+  }
+  void TearDown() override {
+    loop_.Stop();
+    for (std::unique_ptr<MetadataEndpoint>& one : more_) one.reset();
+    MetadataEndpointTurns::TearDown();
+  }
+
+  std::array<std::unique_ptr<MetadataEndpoint>, kMore> more_;
+};
+
+TEST_F(MetadataEndpointsOfALoop, DoOneStepInARoundTogetherAndEachHasItsTurn) {
+  constexpr uint64_t kRegions = 2;  // of each
+  const auto other = Connect(ZMQ_REQ);
+  std::vector<std::unique_ptr<Client>> asking;
+  for (const std::unique_ptr<MetadataEndpoint>& one : more_) {
+    for (uint64_t i = 0; i < kRegions; ++i) {
+      asking.push_back(std::make_unique<Client>(context_, ZMQ_DEALER, one->address()));
+      asking.back()->Send({{}, Message(kRequestAlloc, 1, AllocPayload(3))});
+    }
+  }
+  while (service_.under_way() < asking.size()) ExpectAnswered(other.get());
+  for (int i = 0; i < 3; ++i) ExpectServed();
+  for (const auto& client : asking) {
+    EXPECT_TRUE(PayloadOf(client->Receive().back()).Bool("success"));
+  }
+  EXPECT_EQ(service_.steps_of_a_round_max(), 1u);
+}
+
+TEST_F(MetadataEndpointsOfALoop, AnEndpointThatIsClosedLeavesTheStepsToTheOthers) {
+  Client gone(context_, ZMQ_DEALER, more_[0]->address());
+  Client stays(context_, ZMQ_DEALER, more_[1]->address());
+  const auto other = Connect(ZMQ_REQ);
+  for (Client* const client : {&gone, &stays}) {
+    client->Send({{}, Message(kRequestAlloc, 1, AllocPayload(1))});
+  }
+  while (service_.under_way() < 2) ExpectAnswered(other.get());
+  service_.OnAnswer([this](const MetadataRequest&) { more_[0].reset(); });
+  ExpectServed();
+  EXPECT_TRUE(PayloadOf(stays.Receive().back()).Bool("success"));
 }
 
 // One more endpoint in the same process.

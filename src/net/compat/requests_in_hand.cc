@@ -51,10 +51,20 @@ void RequestsInHand::Wait(std::unique_ptr<ZmqMessage> message) {
 void RequestsInHand::Begin(Long request) {
   Peer* const peer = Add(request.message.get());
   MARU_CHECK(peer->under_way == nullptr);
-  if (!peer->waits()) line_.push_back(peer);
+  const bool in_line = peer->waits();
   // Of what it has begun the service has copies, for which the message is counted on.
-  if (request.parts == nullptr) request.message->last = ZmqPart();
+  if (request.parts == nullptr && request.number != 0) request.message->last = ZmqPart();
   peer->under_way = std::make_unique<Long>(std::move(request));
+  if (!in_line) Put(peer);
+}
+
+void RequestsInHand::Put(Peer* peer) {
+  if (peer->under_way != nullptr && peer->under_way->in_steps()) {
+    return step_line_.push_back(peer);
+  }
+  if (peer->waits()) return line_.push_back(peer);
+  MARU_CHECK_EQ(peer->held_bytes, 0u);
+  peers_.erase(peers_.find(peer->identity));
 }
 
 bool RequestsInHand::TakeRoom(ZmqMessage* message, size_t batch_bytes) {
@@ -107,9 +117,13 @@ void RequestsInHand::EndUnderWay(Peer* peer) {
 void RequestsInHand::EndTurn() {
   Peer* const peer = line_.front();
   line_.pop_front();
-  if (peer->waits()) return line_.push_back(peer);
-  MARU_CHECK_EQ(peer->held_bytes, 0u);
-  peers_.erase(peers_.find(peer->identity));
+  Put(peer);
+}
+
+void RequestsInHand::EndStep() {
+  Peer* const peer = step_line_.front();
+  step_line_.pop_front();
+  Put(peer);
 }
 
 }  // namespace maru::net::compat

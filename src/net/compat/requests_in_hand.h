@@ -1,6 +1,7 @@
 // Requests of an endpoint's peers that were not answered when they came: batches that are answered
 // in parts, what takes the service several steps, and what waits behind those of its own peer.
-// In line by peer, each once.
+// In line by peer, each once: those that can do with a share of a turn, and those of which a step
+// is next, since steps have turns of their own.
 //
 // Kept is a bounded part of each peer's, and of all: who receives a request asks for room and
 // refuses what has none, so that receiving goes on, whatever a peer has sent. A batch takes many
@@ -14,6 +15,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <variant>
 
 #include "base/units.h"
 #include "net/compat/batch_in_parts.h"
@@ -39,6 +41,11 @@ class RequestsInHand {
     wire::compat::MetadataHeader header;
     std::unique_ptr<BatchInParts> parts;
     uint64_t number = 0;  // the service's, of it or of a part; 0: the next part has not begun
+    wire::compat::MetadataRequest request;  // that has yet to begin, as a step of its own
+
+    bool in_steps() const {
+      return number != 0 || !std::holds_alternative<std::monostate>(request);
+    }
   };
   struct Peer {
     std::string identity;
@@ -49,7 +56,7 @@ class RequestsInHand {
     bool waits() const { return under_way != nullptr || !waiting.empty(); }
   };
 
-  // Nothing can be done in a turn.
+  // Nothing can be done in a turn, other than a step.
   bool empty() const { return line_.empty(); }
   // Something of its peer.
   bool Has(ZmqMessage* message) const {
@@ -68,6 +75,11 @@ class RequestsInHand {
   // that waits of the first in line: in line again when there is room.
   void WaitForRoom(std::unique_ptr<ZmqMessage> message);
   void FirstWaitsForRoom();
+
+  // The same for those whose next is a step, which have a line of their own.
+  bool has_steps() const { return !step_line_.empty(); }
+  Peer* FirstInSteps() { return step_line_.front(); }
+  void EndStep();
 
   // The first in line, until EndTurn. REQUIRES: !empty().
   Peer* First() { return line_.front(); }
@@ -91,10 +103,13 @@ class RequestsInHand {
     return batch_bytes_ == 0 || batch_bytes_ + batch_bytes <= kBatchBytesMax;
   }
   void GiveRoom();
+  // Where it is next in line, if anywhere.
+  void Put(Peer* peer);
   void Discount(Peer* peer, const ZmqMessage& message);
 
   std::unordered_map<std::string, Peer> peers_;  // those of which something is in hand
   std::deque<Peer*> line_;
+  std::deque<Peer*> step_line_;
   std::deque<Peer*> room_line_;  // whose first that waits has no room; in no other line
   size_t held_bytes_ = 0;
   size_t batch_bytes_ = 0;

@@ -62,6 +62,7 @@ ResourceManagerEndpoint::~ResourceManagerEndpoint() {
   while (!connections_.empty()) Close(connections_.begin()->first);
   loop_->Unwatch(listener_.fd());
   loop_->Unwatch(again_.fd());
+  if (step_turn_ != 0) loop_->ForgetTurn(step_turn_);
 }
 
 void ResourceManagerEndpoint::Accept() {
@@ -209,36 +210,62 @@ void ResourceManagerEndpoint::TakeTurn() {
     const uint64_t id = line_.front();
     if (const auto at = connections_.find(id); at != connections_.end()) {
       Connection& connection = *at->second;
-      if (!AnswerSome(id, connection, &left)) break;  // the first of the next turn
-      connection.in_line = false;
+      const Outcome outcome = AnswerSome(id, connection, &left);
+      if (outcome == Outcome::kCostsMore) break;  // the first of the next turn
       line_.pop_front();
+      connection.in_line = outcome == Outcome::kIsStep;
+      if (connection.in_line) step_line_.push_back(id);
       Serve(id, connection);
     } else {
       line_.pop_front();
     }
   }
+  AskForStep();
   if (!line_.empty()) again_.Notify();
 }
 
-bool ResourceManagerEndpoint::AnswerSome(uint64_t id, Connection& connection, size_t* left) {
-  if (connection.under_way != 0) {
-    if (*left < kRequestsPerTurnMax) return false;
-    *left = 0;
-    const auto reply = service_->GoOn(connection.under_way);
-    if (!reply.has_value()) return true;
-    connection.under_way = 0;
-    connection.out.insert(connection.out.end(), reply->begin(), reply->end());
-    return true;
+void ResourceManagerEndpoint::AskForStep() {
+  if (step_turn_ == 0 && !step_line_.empty()) {
+    step_turn_ = loop_->CallInTurn([this] { TakeStep(); });
   }
-  bool answered = false;
-  while (connection.under_way == 0 && connection.HasWork()) {
-    if (!AnswerNext(id, connection, left)) return answered;
-    answered = true;
-  }
-  return true;
 }
 
-bool ResourceManagerEndpoint::AnswerNext(uint64_t id, Connection& connection, size_t* left) {
+void ResourceManagerEndpoint::TakeStep() {
+  step_turn_ = 0;
+  const uint64_t id = step_line_.front();
+  step_line_.pop_front();
+  if (const auto at = connections_.find(id); at != connections_.end()) {
+    Connection& connection = *at->second;
+    if (connection.under_way == 0) {
+      AnswerNext(id, connection, nullptr);
+    } else if (const auto reply = service_->GoOn(connection.under_way)) {
+      connection.under_way = 0;
+      connection.out.insert(connection.out.end(), reply->begin(), reply->end());
+    }
+    connection.in_line = connection.under_way != 0;
+    if (connection.in_line) step_line_.push_back(id);
+    Serve(id, connection);
+  }
+  AskForStep();
+}
+
+ResourceManagerEndpoint::Outcome ResourceManagerEndpoint::AnswerSome(uint64_t id,
+                                                                     Connection& connection,
+                                                                     size_t* left) {
+  bool answered = false;
+  while (connection.HasWork()) {
+    const Outcome outcome = AnswerNext(id, connection, left);
+    if (outcome == Outcome::kCostsMore) return answered ? Outcome::kAnswered : outcome;
+    if (outcome == Outcome::kIsStep) return outcome;
+    answered = true;
+  }
+  return Outcome::kAnswered;
+}
+
+// Without a count of what is left it is a step.
+ResourceManagerEndpoint::Outcome ResourceManagerEndpoint::AnswerNext(uint64_t id,
+                                                                     Connection& connection,
+                                                                     size_t* left) {
   const std::span<const std::byte> in(connection.in);
   compat::RmHeader header;
   const Status framed = compat::DecodeRmHeader(in.first(compat::kRmHeaderBytes), &header);
@@ -252,11 +279,15 @@ bool ResourceManagerEndpoint::AnswerNext(uint64_t id, Connection& connection, si
     compat::RmRequest request;
     const Status status = compat::DecodeRmRequest(
         header.type, in.subspan(compat::kRmHeaderBytes, header.payload_bytes), &request);
-    const size_t cost = status.ok() ? CostOf(request) : 1;
-    if (cost > *left) return false;
-    *left -= cost;
+    const bool makes_region = status.ok() && MakesRegion(request);
+    if (left != nullptr) {
+      if (makes_region && !connection.ending) return Outcome::kIsStep;
+      const size_t cost = status.ok() ? CostOf(request) : 1;
+      if (cost > *left) return Outcome::kCostsMore;
+      *left -= cost;
+    }
     // Its peer is gone, as it would be for one that is under way: nothing of it is left to answer.
-    if (!connection.ending || !MakesRegion(request)) {
+    if (!connection.ending || !makes_region) {
       used = compat::kRmHeaderBytes + header.payload_bytes;
       reply = status.ok() ? Answer(id, connection, request)
                           : ErrorReply(compat::RmStatus::kInvalid, status.message());
@@ -264,7 +295,7 @@ bool ResourceManagerEndpoint::AnswerNext(uint64_t id, Connection& connection, si
   }
   connection.out.insert(connection.out.end(), reply.begin(), reply.end());
   connection.in.erase(connection.in.begin(), connection.in.begin() + static_cast<ptrdiff_t>(used));
-  return true;
+  return Outcome::kAnswered;
 }
 
 std::vector<std::byte> ResourceManagerEndpoint::Answer(uint64_t id, Connection& connection,

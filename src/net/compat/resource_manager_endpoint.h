@@ -98,7 +98,7 @@ class ResourceManagerEndpoint {
     uint64_t last_read = 0;  // by reads_
     bool ending = false;     // closed when `out` is sent
     uint64_t under_way = 0;  // the service's number of what it waits for
-    bool in_line = false;    // for a turn
+    bool in_line = false;    // for a turn or a step
     os::Interest interest = os::Interest::kRead;
 
     size_t waiting() const { return out.size() - out_sent; }
@@ -128,10 +128,15 @@ class ResourceManagerEndpoint {
   // Sends what there is, and waits for a turn or for what may come next. May close it.
   void Serve(uint64_t id, Connection& connection);
   void TakeTurn();
-  // As far as it costs no more than is LEFT; false when already the first costs more.
-  bool AnswerSome(uint64_t id, Connection& connection, size_t* left);
+  // When it is the endpoint's turn among all that have steps to do in the loop.
+  void AskForStep();
+  void TakeStep();
+  enum class Outcome : uint8_t { kAnswered, kCostsMore, kIsStep };
+  // As far as it costs no more than is LEFT; else why already the first was not answered. What has
+  // to be a step comes to it in any case.
+  Outcome AnswerSome(uint64_t id, Connection& connection, size_t* left);
   // REQUIRES: HasWork().
-  bool AnswerNext(uint64_t id, Connection& connection, size_t* left);
+  Outcome AnswerNext(uint64_t id, Connection& connection, size_t* left);
   // The reply, empty when it is under way.
   std::vector<std::byte> Answer(uint64_t id, Connection& connection,
                                 const wire::compat::RmRequest& request);
@@ -142,8 +147,11 @@ class ResourceManagerEndpoint {
   const size_t connections_max_;
   os::TcpListener listener_;
   std::map<uint64_t, std::unique_ptr<Connection>> connections_;
-  os::WakeFd again_;           // the next turn
-  std::deque<uint64_t> line_;  // connections that have work, each once; some may be closed
+  os::WakeFd again_;  // the next turn
+  // Connections that have work, each once; some may be closed. Of those in the second a step is
+  // next: of a region that is under way, or its first.
+  std::deque<uint64_t> line_, step_line_;
+  uint64_t step_turn_ = 0;  // the loop's number of it; 0: none is asked for
   uint64_t next_id_ = 1;
   uint64_t reads_ = 0;
   bool accepting_ = true;

