@@ -187,6 +187,7 @@ void MetadataEndpoint::AnswerWaiting() {
   for (uint32_t i = 0; i < kRequestsPerTurnMax && keys_left > 0 && !in_hand_.empty(); ++i) {
     RequestsInHand::Peer* const peer = in_hand_.First();
     if (peer->under_way != nullptr) {
+      if (keys_left < kKeysPerTurnMax) return;  // a part is a whole turn
       AnswerPart(peer);
       keys_left = 0;
     } else {

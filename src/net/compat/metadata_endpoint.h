@@ -9,9 +9,10 @@
 //
 // A turn in the loop is bounded by keys, however many requests they come in: kItemsMax of
 // BatchInParts of what came now, as many of what waits in line. A batch of more is answered part by
-// part, and what takes the service several steps step by step, and later requests of its peer
-// wait in line behind it; what else does not fit into a turn is the first of the next. All calls
-// belong to the loop's thread.
+// part, and what takes the service several steps step by step, one in a round of the
+// loop over all endpoints (EventLoop::CallInTurn). Later requests of its peer wait in line behind
+// it; what else does not fit into a turn is the first of the next. All calls belong to the loop's
+// thread.
 #pragma once
 
 #include <cstddef>

@@ -153,6 +153,11 @@ class TestService : public MetadataService {
     const MutexLock lock(mutex_);
     keys_of_round_ = 0;
     steps_of_round_ = 0;
+    ++rounds_;
+  }
+  uint64_t rounds() {
+    const MutexLock lock(mutex_);
+    return rounds_;
   }
   uint64_t steps_of_a_round_max() {
     const MutexLock lock(mutex_);
@@ -192,6 +197,7 @@ class TestService : public MetadataService {
   bool between_parts_ MARU_GUARDED_BY(mutex_) = false;
   uint64_t requests_ MARU_GUARDED_BY(mutex_) = 0;
   uint64_t lists_ MARU_GUARDED_BY(mutex_) = 0;
+  uint64_t rounds_ MARU_GUARDED_BY(mutex_) = 0;
   uint64_t steps_of_round_ MARU_GUARDED_BY(mutex_) = 0;
   uint64_t steps_of_a_round_max_ MARU_GUARDED_BY(mutex_) = 0;
   size_t keys_of_round_ MARU_GUARDED_BY(mutex_) = 0;
@@ -687,6 +693,31 @@ TEST_F(MetadataEndpointTurns, AreBoundedByKeysAtTheEndOfABatchTooThatOthersWaite
   }
   for (uint32_t k = 0; k < kRequests; ++k) EXPECT_EQ(SequenceOf(dealer->Receive().back()), k);
   EXPECT_LE(service_.keys_of_a_round_max(), kKeysMax);
+}
+
+TEST_F(MetadataEndpointTurns, HoldAPartOfABatchOrAsManyKeysOfOthersThatWait) {
+  constexpr uint32_t kShort = 40;
+  uint64_t keys = 0, short_ones = 0, first_round = 0, last_round = 0;
+  service_.OnAnswer([&](const MetadataRequest& request) {
+    const size_t count = std::get<wire::compat::KeysRequest>(request).keys.size();
+    if (count < kKeys && short_ones++ == 0) first_round = service_.rounds();
+    if (short_ones > 0 && short_ones <= kShort) {
+      keys += count;
+      last_round = service_.rounds();
+    }
+  });
+  const auto dealer = Connect(ZMQ_DEALER), other = Connect(ZMQ_DEALER);
+  dealer->Send({{}, Message(kBatchExists, 0, LargestBatch())});
+  for (uint32_t k = 1; k <= kShort; ++k) {
+    dealer->Send({{}, Message(kBatchExists, k, Batch(kKeys - 1))});
+  }
+  for (uint32_t k = 0; k < 3; ++k) other->Send({{}, Message(kBatchExists, k, LargestBatch())});
+  for (uint32_t k = 0; k <= kShort; ++k) EXPECT_EQ(SequenceOf(dealer->Receive().back()), k);
+  for (uint32_t k = 0; k < 3; ++k) EXPECT_EQ(SequenceOf(other->Receive().back()), k);
+  loop_.Stop();
+  EXPECT_EQ(short_ones, kShort);
+  EXPECT_GT(keys, kShort * kKeys) << "parts of the other's came between";
+  EXPECT_LE(keys, (last_round - first_round + 2) * MetadataEndpoint::kKeysPerTurnMax);
 }
 
 TEST_F(MetadataEndpointTurns, ReadAMessageOfManyBytesOnceHoweverLittleWasLeftOfATurn) {

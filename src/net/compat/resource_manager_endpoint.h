@@ -4,9 +4,10 @@
 // its connection; a connection belongs to the first client id that it names.
 //
 // Requests are answered in turns of the loop, connection by connection, and others of the loop have
-// theirs in between: in one turn as many as kRequestsPerTurnMax, or one that makes something (a
-// region, an endpoint), or one step of what takes the service several. Later requests of its own
-// connection wait, and a peer that closes meanwhile, if only its sending side, is gone.
+// theirs in between: in one turn as many as kRequestsPerTurnMax, or one that opens an endpoint. A
+// region is made in steps, one in a round of the loop over all endpoints (EventLoop::CallInTurn).
+// Later requests of its own connection wait, and a peer that closes meanwhile, if only its sending
+// side, is gone.
 //
 // All calls belong to the loop's thread.
 #pragma once
