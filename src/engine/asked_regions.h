@@ -21,11 +21,13 @@ struct AskedRegion {
   std::vector<std::string> only;  // names of pools; none: any
   uint64_t lease_ns = 0;
 
-  // Where the search for room is: a pool, and what was tried there. In a pool that is full as well,
+  std::vector<size_t> pools;  // to look in, in that order
+
+  // Where the search for room is: one of those, and what was tried there. In a pool that is full as well,
   // as far as its pages may go (ClientRoom), but only when none has the room as it is.
   enum class Effort : uint8_t { kTake, kMakeRoom };
   Effort effort = Effort::kTake;
-  size_t stock = 0;
+  size_t at = 0;              // of `pools`
   int tries = 0;              // in that pool
   uint64_t largest_pool = 0;  // bytes, of those that were looked at
   Status refused;             // the first refusal

@@ -32,6 +32,7 @@ Result<uint64_t> Lending::Ask(uint64_t bytes, const pool::Pool::ClientCut& clien
   region.bytes = bytes;
   region.client = client;
   region.only.assign(only.begin(), only.end());
+  region.pools = PoolsToLookIn(region.only);
   region.lease_ns = lease_ns;
   return asked.next++;
 }
@@ -45,7 +46,7 @@ std::optional<Result<Lending::Lent>> Lending::GoOn(uint64_t number) {
   if (asked.state == State::kSearching && !FindRoom(&asked)) {
     lent = Refusal(asked);
   } else {
-    pool::Pool& pool = core_->stocks[asked.stock]->pool();
+    pool::Pool& pool = StockOf(asked)->pool();
     if (asked.state == State::kUndoing) {
       if (pool.UndoClientCut(&asked.cutting, kUnitsPerStep)) asked.state = State::kSearching;
       return std::nullopt;
@@ -69,27 +70,45 @@ void Lending::GiveUp(uint64_t number) {
       << "region " << number << " is asked for by none";
   const AskedRegion& asked = at->second;
   if (asked.state != State::kSearching) {
-    core_->stocks[asked.stock]->pool().GiveUpClientCut(asked.cutting);
+    StockOf(asked)->pool().GiveUpClientCut(asked.cutting);
   }
   core_->asked_regions.all.erase(at);
 }
 
+std::vector<size_t> Lending::PoolsToLookIn(const std::vector<std::string>& only) const {
+  std::vector<size_t> pools;
+  const auto add = [&](size_t pool) {
+    if (std::ranges::find(pools, pool) == pools.end()) pools.push_back(pool);
+  };
+  for (size_t i = 0; only.empty() && i < core_->stocks.size(); ++i) add(i);
+  for (const std::string& name : only) {
+    for (size_t i = 0; i < core_->stocks.size(); ++i) {
+      if (core_->stocks[i]->pool().name() == name) add(i);
+    }
+  }
+  return pools;
+}
+
+Stock* Lending::StockOf(const AskedRegion& asked) const {
+  return core_->stocks[asked.pools[asked.at]].get();
+}
+
 bool Lending::FindRoom(AskedRegion* asked) {
   while (true) {
-    if (asked->stock == core_->stocks.size()) {
+    if (asked->at == asked->pools.size()) {
       const bool full = asked->refused.code() == StatusCode::kResourceExhausted;
       if (asked->effort == AskedRegion::Effort::kMakeRoom || !full ||
           asked->bytes > asked->largest_pool) {
         return false;
       }
       asked->effort = AskedRegion::Effort::kMakeRoom;
-      asked->stock = 0;
+      asked->at = 0;
       asked->tries = 0;
       continue;
     }
-    Stock* const stock = core_->stocks[asked->stock].get();
+    Stock* const stock = StockOf(*asked);
     if (!PrepareTry(asked, stock)) {
-      ++asked->stock;
+      ++asked->at;
       asked->tries = 0;
       continue;
     }
@@ -105,8 +124,6 @@ bool Lending::FindRoom(AskedRegion* asked) {
 }
 
 bool Lending::PrepareTry(AskedRegion* asked, Stock* stock) {
-  const std::vector<std::string>& only = asked->only;
-  if (!only.empty() && std::ranges::find(only, stock->pool().name()) == only.end()) return false;
   const uint64_t pool_bytes = stock->pool().view().bytes();
   asked->largest_pool = std::max(asked->largest_pool, pool_bytes);
   const int before = asked->tries++;
@@ -122,7 +139,7 @@ bool Lending::PrepareTry(AskedRegion* asked, Stock* stock) {
 }
 
 Result<Lending::Lent> Lending::Lend(AskedRegion* asked) {
-  Stock* const stock = core_->stocks[asked->stock].get();
+  Stock* const stock = StockOf(*asked);
   pool::Pool::ClientCut& client = asked->client;
   // It may have ended meanwhile.
   if (Status status = LapsedStatus(client); !status.ok()) {

@@ -35,8 +35,8 @@ class Lending {
   // FailedPrecondition, by either: its lease has lapsed. ResourceExhausted: too many are asked for.
   Result<uint64_t> Ask(uint64_t bytes, const pool::Pool::ClientCut& client,
                        std::span<const std::string> only = {}, uint64_t lease_ns = 0);
-  // From the first pool that has the room, of those of that name if any is named; when none has,
-  // from the first that can make it. A pool that is refused memory gives back what it got, and the
+  // From the first pool that has the room, of those that are named if any is, in that order; when none
+  // has, from the first that can make it. A pool that is refused memory gives back what it got, and the
   // search goes on. InvalidArgument: no pool is so large, or the client's names are no names;
   // ResourceExhausted: no room now; NotFound: no pool has any of those names. A client with a lease
   // holds it for lease_ns from the last step on.
@@ -98,6 +98,10 @@ class Lending {
   void StartLease(const Lent& lent, uint64_t lease_ns);
 
   Status LapsedStatus(const pool::Pool::ClientCut& client) const;
+  // The named ones in that order, or all in the server's.
+  std::vector<size_t> PoolsToLookIn(const std::vector<std::string>& only) const;
+  // REQUIRES: its search is at one.
+  Stock* StockOf(const AskedRegion& asked) const;
   // The next place to take it from, units of which are held then. False: there is none.
   bool FindRoom(AskedRegion* asked);
   // Whether it is worth a try, or another one, in that pool, which it makes room in.

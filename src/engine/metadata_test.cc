@@ -822,6 +822,15 @@ TEST_F(MetadataTest, RegionsComeFromThePoolsThatTheEndpointNames) {
   second.Alloc(4 * kMiB);
   EXPECT_EQ(free_bytes(), (std::array{before[0] - 2 * kMiB, before[1] - 4 * kMiB}));
   EXPECT_NE(nowhere.TryAlloc(2 * kMiB).error, "");
+  // In the order in which it names them.
+  UpstreamClient other_way(&host_, "d");
+  other_way.TakeRegionsFrom({host_.pool(1).name(), "gone", host_.pool(0).name()});
+  other_way.Alloc(8 * kMiB);
+  EXPECT_EQ(free_bytes()[1], before[1] - 12 * kMiB);
+  const uint64_t rest = free_bytes()[1];
+  other_way.Alloc(48 * kMiB);  // more than the first has
+  EXPECT_EQ(free_bytes()[0], before[0] - 50 * kMiB);
+  EXPECT_EQ(free_bytes()[1], rest);
 }
 
 // --- What is shown.

@@ -171,6 +171,9 @@ class Commands(unittest.TestCase):
         self.assertFalse(instance.client.alloc("a", 60 << 20)["success"])
         other = self.instance(self.start_server(), "b")
         self.assertEqual(other.region(other.alloc(REGION)).access.path, str(self.pools[0]))
+        both = self.instance(self.start_server("--dax-path", self.pools[1], "--dax-path",
+                                               self.pools[0]), "c")
+        self.assertEqual(both.region(both.alloc(REGION)).access.path, str(self.pools[1]))
 
     def test_totals_are_of_the_pools_that_were_named(self):
         one, both = self.start_server("--dax-path", self.pools[1]), self.start_server()
