@@ -71,6 +71,7 @@ void ClientRegions::BecameLive(RecordNumber record) {
   const auto [at, fresh] =
       region.extents.emplace(fields.extent_offset_bytes.load(std::memory_order_relaxed), record);
   MARU_CHECK(fresh) << "records " << record << " and " << at->second << " begin in one place";
+  ++region.registered;
   region.live_bytes += length;
   live_bytes_ += length;
   ++extents_;

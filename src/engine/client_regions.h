@@ -41,10 +41,13 @@ class ClientRegions {
     std::map<uint64_t, RecordNumber> extents;  // LIVE, by offset within the region
     uint64_t live_bytes = 0;
     uint64_t condemned = 0;                  // extents that wait for their last lease
+    uint64_t registered = 0;                 // extents that came, found at the start or since
     RegionUsage::Instance* usage = nullptr;  // of its instance; nullptr: it does not count
 
     bool owned() const { return cut.owner != ClientId(0); }
     bool idle() const { return !owned() && extents.empty() && condemned == 0; }
+    // Its client has had its answer: keys were registered in it, as far as this server can know.
+    bool used() const { return registered > 0 || condemned > 0 || cut.hold_until_unix_ns != 0; }
     // What the resource manager lent is no endpoint's.
     bool Serves(uint64_t endpoint) const {
       return cut.client.road != layout::RegionRoad::kMetadata || cut.client.endpoint == endpoint;

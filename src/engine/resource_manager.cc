@@ -142,11 +142,44 @@ bool ResourceManager::Connected(const pool::Pool::ClientCut& cut) const {
 }
 
 void ResourceManager::Release(const Lending::Lent& lent) {
+  EndRegion(&core_->rm_clients.clients.at(ClientIdOf(lent.region->cut.client)), lent);
+}
+
+void ResourceManager::EndRegion(RmClients::Client* client, const Lending::Lent& lent) {
   const RegionId id = lent.region->cut.id;
-  RmClients::Client& client = core_->rm_clients.clients.at(ClientIdOf(lent.region->cut.client));
-  client.regions.erase(id);
-  ForgetAlloc(&client, id);
+  client->regions.erase(id);
+  client->left.erase(id);
+  ForgetAlloc(client, id);
   lending_->End(lent);
+}
+
+void ResourceManager::Leave(RmClients::Client* client, RegionId region) {
+  const ClientRegions::Region& lent = *lending_->Find(region.value()).region;
+  client->left.try_emplace(region, RmClients::Left{core_->now_ns, lent.registered});
+}
+
+uint64_t ResourceManager::EndLeft(const std::string& client_id, RmClients::Client* client) {
+  uint64_t next = 0, ended = 0;
+  for (auto at = client->left.begin(); at != client->left.end();) {
+    const auto [id, left] = *at++;  // each end takes one out
+    const uint64_t over_ns = left.since_ns + core_->options.rm_gone_ns;
+    if (over_ns > core_->now_ns) {
+      next = next == 0 ? over_ns : std::min(next, over_ns);
+      continue;
+    }
+    const Lending::Lent lent = lending_->Find(id.value());
+    if (lent.region->registered != left.registered) {  // its process lives
+      client->left.erase(id);
+      continue;
+    }
+    EndRegion(client, lent);
+    ++ended;
+  }
+  if (ended > 0) {
+    LogWarning("client " + client_id + " of the resource manager was started again: " +
+               std::to_string(ended) + " regions of before have no owner any more");
+  }
+  return next;
 }
 
 uint64_t ResourceManager::EndGone() {
@@ -156,7 +189,10 @@ uint64_t ResourceManager::EndGone() {
     RmClients::Client& client = at->second;
     const uint64_t over_ns = client.gone_since_ns + core_->options.rm_gone_ns;
     if (client.connections > 0 || over_ns > core_->now_ns) {
-      if (client.connections == 0) next = next == 0 ? over_ns : std::min(next, over_ns);
+      const uint64_t left_ns = EndLeft(at->first, &client);
+      for (const uint64_t end_ns : {left_ns, client.connections > 0 ? 0 : over_ns}) {
+        if (end_ns != 0) next = next == 0 ? end_ns : std::min(next, end_ns);
+      }
       ++at;
       continue;
     }
@@ -173,6 +209,7 @@ uint64_t ResourceManager::EndGone() {
 void ResourceManager::NotServed(uint64_t pause_ns) {
   for (auto& [id, client] : core_->rm_clients.clients) {
     if (client.connections == 0) client.gone_since_ns += pause_ns;
+    for (auto& [region, left] : client.left) left.since_ns += pause_ns;
   }
 }
 
@@ -191,15 +228,21 @@ void ResourceManager::TakeOver() {
 }
 
 // An id that comes again on another connection while the first is open is another process's that
-// has the same name: counting from 1 like the first.
-const RmClients::Answered* ResourceManager::Repeated(const RmClients::Client& client,
+// has the same name: counting from 1 like the first. So is one after it, of a region in use: who
+// registers there has had its answer, and asks for others.
+const RmClients::Answered* ResourceManager::Repeated(RmClients::Client* client,
                                                      RmClients::Kind kind, uint64_t request_id,
-                                                     uint64_t subject,
-                                                     ConnectionId connection) const {
-  for (const Answered& answered : client.answered) {
+                                                     uint64_t subject, ConnectionId connection) {
+  for (const Answered& answered : client->answered) {
     if (answered.kind != kind || answered.request_id != request_id) continue;
     if (answered.subject != subject) continue;
-    if (answered.connection == 0 || answered.connection == connection) return &answered;
+    if (answered.connection == connection) return &answered;
+    if (answered.connection != 0) continue;
+    const auto* const handed = std::get_if<compat::RmAllocReply>(&answered.reply);
+    if (handed == nullptr) return &answered;
+    const Lending::Lent lent = lending_->Find(handed->handle.region_id);
+    if (!lent.region->used()) return &answered;
+    Leave(client, lent.region->cut.id);
   }
   return nullptr;
 }
@@ -224,10 +267,10 @@ uint64_t ResourceManager::Alloc(ConnectionId connection, const compat::RmAllocRe
     return 0;
   }
   RmClients& rm = core_->rm_clients;
-  const RmClients::Client& client = rm.clients.find(request.client_id)->second;
+  RmClients::Client& client = rm.clients.find(request.client_id)->second;
   const uint64_t subject = SubjectOf(request.size_bytes);
   const Answered* const before =
-      Repeated(client, RmClients::Kind::kAlloc, request.request_id, subject, connection);
+      Repeated(&client, RmClients::Kind::kAlloc, request.request_id, subject, connection);
   if (before != nullptr) {
     compat::RmAllocReply again = std::get<compat::RmAllocReply>(before->reply);
     // Of the request itself: a region's record knows only what it was rounded up to.
@@ -296,7 +339,7 @@ RmReply ResourceManager::Free(ConnectionId connection, const compat::RmFreeReque
   RmClients::Client& client = core_->rm_clients.clients.find(request.client_id)->second;
   const uint64_t subject = request.handle.region_id;
   const Answered* const before =
-      Repeated(client, RmClients::Kind::kFree, request.request_id, subject, connection);
+      Repeated(&client, RmClients::Kind::kFree, request.request_id, subject, connection);
   if (before != nullptr) return before->reply;
   RmReply reply = FreeNew(&client, request);
   if (!std::holds_alternative<compat::RmFreeReply>(reply)) return reply;
@@ -307,7 +350,7 @@ RmReply ResourceManager::Free(ConnectionId connection, const compat::RmFreeReque
 RmReply ResourceManager::FreeNew(RmClients::Client* client, const compat::RmFreeRequest& request) {
   const RegionId id(static_cast<uint32_t>(request.handle.region_id));  // genuine, so 31 bits
   if (client->regions.contains(id)) {
-    Release(lending_->Find(id.value()));
+    EndRegion(client, lending_->Find(id.value()));
     return compat::RmFreeReply{RmStatus::kOk};
   }
   for (const std::unique_ptr<Stock>& stock : core_->stocks) {

@@ -32,8 +32,8 @@ class ResourceManager {
                  wire::compat::RmReply* reply);
   std::optional<wire::compat::RmReply> GoOn(uint64_t number);
   void Disconnected(ConnectionId connection);
-  // Regions of clients that were gone for options.rm_gone_ns have no owner any more. Returns when
-  // the next client's time is over, 0: none is gone.
+  // Regions of clients that were gone for options.rm_gone_ns have no owner any more, nor those that
+  // were left for so long (Leave). Returns when the next time is over, 0: none runs.
   uint64_t EndGone();
   // Nobody was served for so long: that time counts against no client.
   void NotServed(uint64_t pause_ns);
@@ -55,8 +55,14 @@ class ResourceManager {
   std::string Bind(ConnectionId connection, std::string_view client_id);
   // Of the clients without connection and region. False: there is none.
   bool ForgetLongestGone();
-  const Answered* Repeated(const RmClients::Client& client, RmClients::Kind kind,
-                           uint64_t request_id, uint64_t subject, ConnectionId connection) const;
+  const Answered* Repeated(RmClients::Client* client, RmClients::Kind kind, uint64_t request_id,
+                           uint64_t subject, ConnectionId connection);
+  // Who asks for it once more has its owner's name, and is not its owner, who has registered there:
+  // a process that was started again. If no key comes any more, the region has no owner in a while.
+  void Leave(RmClients::Client* client, RegionId region);
+  // Returns as EndGone, of one client.
+  uint64_t EndLeft(const std::string& client_id, RmClients::Client* client);
+  void EndRegion(RmClients::Client* client, const Lending::Lent& lent);
   static wire::compat::RmReply Remember(RmClients::Client* client, Answered answered);
   // The region was freed: a process that comes with the same ids is a new one and gets a new one.
   static void ForgetAlloc(RmClients::Client* client, RegionId region);

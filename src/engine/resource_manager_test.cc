@@ -131,6 +131,89 @@ TEST_F(ResourceManagerTest, WhatWasFreedIsNotHandedOutAgainToARestartedProcess) 
   EXPECT_NE(third.Alloc(20 * kMiB, 1).handle, anew.handle);
 }
 
+TEST_F(ResourceManagerTest, WhereAKeyWasRegisteredARestartedProcessGetsARegionOfItsOwn) {
+  UpstreamClient a(&host_, "a");
+  RmTestClient client(&host_, "node:1", 1);
+  const auto first = client.Alloc(4 * kMiB, 1);
+  ASSERT_TRUE(a.Register("key", first.handle.region_id, 0));
+  EXPECT_EQ(client.Alloc(4 * kMiB, 1).handle, first.handle);  // the process that wrote it
+  client.Disconnect();
+  RmTestClient second(&host_, "node:1", 2);
+  const auto anew = second.Alloc(4 * kMiB, 1);
+  ASSERT_EQ(anew.status, RmStatus::kOk);
+  EXPECT_NE(anew.handle, first.handle);
+  EXPECT_EQ(second.Alloc(4 * kMiB, 1).handle, anew.handle);
+  // Nobody knows yet that it came with the second one's name.
+  second.Disconnect();
+  RmTestClient third(&host_, "node:1", 3);
+  EXPECT_EQ(third.Alloc(4 * kMiB, 1).handle, anew.handle);
+  EXPECT_EQ(a.Lookup("key")->handle, first.handle);
+  // Also when the key has gone.
+  ASSERT_TRUE(a.Register("other", anew.handle.region_id, 0));
+  ASSERT_TRUE(a.Delete("other"));
+  third.Disconnect();
+  RmTestClient fourth(&host_, "node:1", 4);
+  EXPECT_NE(fourth.Alloc(4 * kMiB, 1).handle, anew.handle);
+}
+
+TEST_F(ResourceManagerTest, ANewServerKnowsWhereKeysAreOrWereToldOf) {
+  UpstreamClient a(&host_, "a");
+  RmTestClient client(&host_, "node:1", 1);
+  const auto keyed = client.Alloc(4 * kMiB, 1), told = client.Alloc(6 * kMiB, 2);
+  const auto untouched = client.Alloc(8 * kMiB, 3);
+  ASSERT_TRUE(a.Register("key", keyed.handle.region_id, 0));
+  ASSERT_TRUE(a.Register("told", told.handle.region_id, 0));
+  ASSERT_TRUE(a.Lookup("told").has_value());
+  ASSERT_TRUE(a.Delete("told"));
+  host_.Restart();
+  RmTestClient again(&host_, "node:1", 1);
+  EXPECT_NE(again.Alloc(4 * kMiB, 1).handle, keyed.handle);
+  EXPECT_NE(again.Alloc(6 * kMiB, 2).handle, told.handle);
+  EXPECT_EQ(again.Alloc(8 * kMiB, 3).handle, untouched.handle);
+  EXPECT_EQ(a.Lookup("key")->handle, keyed.handle);
+}
+
+TEST_F(ResourceManagerTest, ARestartedProcessDoesNotKeepTheRegionOfTheOneBefore) {
+  UpstreamClient a(&host_, "a");
+  RmTestClient client(&host_, "node:1", 1);
+  const auto first = client.Alloc(4 * kMiB, 1);
+  ASSERT_TRUE(a.Register("key", first.handle.region_id, 0));
+  client.Disconnect();
+  RmTestClient second(&host_, "node:1", 2);
+  second.Alloc(4 * kMiB, 1);
+  EXPECT_EQ(host_.engine().RmRegionsOf("node:1"), 2u);
+  const uint64_t next_ns = Wait(29 * kSecondNs);
+  EXPECT_EQ(next_ns, host_.now_ns() + kSecondNs);
+  EXPECT_EQ(host_.engine().RmRegionsOf("node:1"), 2u);
+  Wait(kSecondNs);
+  EXPECT_EQ(host_.engine().RmRegionsOf("node:1"), 1u);
+  EXPECT_FALSE(a.Register("late", first.handle.region_id, 8192));
+  EXPECT_TRUE(a.Exists("key"));
+  ASSERT_TRUE(a.Delete("key"));
+  EXPECT_EQ(Lent(), 4 * kMiB);
+}
+
+TEST_F(ResourceManagerTest, TheOneBeforeKeepsItsRegionWhileItRegistersThere) {
+  UpstreamClient a(&host_, "a");
+  RmTestClient client(&host_, "node:1", 1);
+  const auto first = client.Alloc(4 * kMiB, 1);
+  ASSERT_TRUE(a.Register("key", first.handle.region_id, 0));
+  client.Disconnect();
+  RmTestClient twin(&host_, "node:1", 2), back(&host_, "node:1", 3);
+  EXPECT_NE(twin.Alloc(4 * kMiB, 1).handle, first.handle);
+  EXPECT_EQ(back.Access(first.handle).status, RmStatus::kOk);
+  Wait(20 * kSecondNs);
+  ASSERT_TRUE(a.Register("more", first.handle.region_id, 8192));
+  Wait(40 * kSecondNs);
+  EXPECT_EQ(host_.engine().RmRegionsOf("node:1"), 2u);
+  // It is freed while that time runs once more.
+  RmTestClient third(&host_, "node:1", 4);
+  third.Alloc(4 * kMiB, 1);
+  EXPECT_EQ(back.Free(first.handle, 2), RmStatus::kOk);
+  Wait(60 * kSecondNs);
+  EXPECT_EQ(host_.engine().RmRegionsOf("node:1"), 2u);
+}
+
 TEST_F(ResourceManagerTest, ARefusalIsNotRemembered) {
   RmTestClient client(&host_, "node:1", 1), other(&host_, "node:9", 2);
   const auto taken = other.Alloc(40 * kMiB, 1), taken_too = other.Alloc(40 * kMiB, 2);

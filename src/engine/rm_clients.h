@@ -28,11 +28,17 @@ struct RmClients {
     ConnectionId connection = 0;  // 0: closed since, or of an earlier server
     wire::compat::RmReply reply;
   };
+  // A region of a process that another one of its name seems to have followed.
+  struct Left {
+    uint64_t since_ns = 0;
+    uint64_t registered = 0;  // extents in it until then
+  };
   struct Client {
     uint64_t connections = 0;
     uint64_t gone_since_ns = 0;     // while there are none
     std::deque<Answered> answered;  // the newest in front
     std::set<RegionId> regions;     // that it owns
+    std::map<RegionId, Left> left;  // some of those
   };
 
   // A region that is asked for, and not there yet. It goes with its connection, of which the client
