@@ -132,7 +132,10 @@ std::string CutBy(const Json& region) {
   // The id of a client of the resource manager goes on in the second text.
   const bool of_rm =
       region.value("road", "") == layout::RegionRoadName(layout::RegionRoad::kResourceManager);
-  return Text(region, "instance_id") + (of_rm ? Printable(region.value("lease_id", "")) : "");
+  // Names of instances are an endpoint's own.
+  const std::string endpoint = region.value("namespace", "");
+  return Text(region, "instance_id") + (of_rm ? Printable(region.value("lease_id", "")) : "") +
+         (endpoint.empty() ? "" : " at " + Printable(endpoint));
 }
 
 void PrintRegions(const Json& regions) {

@@ -23,8 +23,8 @@ struct AskedRegion {
 
   std::vector<size_t> pools;  // to look in, in that order
 
-  // Where the search for room is: one of those, and what was tried there. In a pool that is full as well,
-  // as far as its pages may go (ClientRoom), but only when none has the room as it is.
+  // Where the search for room is: one of those, and what was tried there. In a pool that is full as
+  // well, as far as its pages may go (ClientRoom), but only when none has the room as it is.
   enum class Effort : uint8_t { kTake, kMakeRoom };
   Effort effort = Effort::kTake;
   size_t at = 0;              // of `pools`

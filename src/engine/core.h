@@ -12,6 +12,7 @@
 #include "engine/asked_registers.h"
 #include "engine/client_regions.h"
 #include "engine/clients.h"
+#include "engine/endpoint_names.h"
 #include "engine/engine.h"
 #include "engine/namespace_use.h"
 #include "engine/region_leases.h"
@@ -56,6 +57,7 @@ struct Core {
   Clients clients;
   RegionUsages region_usage;
   NamespaceUse namespace_use;
+  EndpointNames endpoint_names;
   RegionLeases region_leases;
   AskedRegions asked_regions;
   AskedRegisters asked_registers;

@@ -310,6 +310,9 @@ Result<std::unique_ptr<Engine>> Engine::Create(EngineOptions options,
         Stock::Shared{&core.clients, &core.region_usage, &core.namespace_use}, quarantine_ns));
   }
   Recovery(&core, &impl->retirement).Run();
+  for (const auto& [name_space, use] : core.namespace_use.all()) {
+    core.endpoint_names.Add(name_space);
+  }
   impl->lending.TakeOver();
   impl->resource_manager.TakeOver();
   return std::unique_ptr<Engine>(new Engine(std::move(impl)));

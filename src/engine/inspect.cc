@@ -71,7 +71,8 @@ constexpr size_t kNamespaceMax = 6 * layout::kNamespaceBytesMax + sizeof("\"\","
 constexpr size_t kNumbersMax = 800;  // of one entry, with the names of all members
 constexpr size_t kPageMax = layout::kPayloadBytesMax - 64;
 static_assert(Inspection::kClientsPerPage * (kNumbersMax + kTextMax + kNamespaceMax) <= kPageMax);
-static_assert(Inspection::kRegionsPerPage * (kNumbersMax + 2 * kTextMax) <= kPageMax);
+static_assert(Inspection::kRegionsPerPage * (kNumbersMax + 2 * kTextMax + kNamespaceMax) <=
+              kPageMax);
 static_assert(Inspection::kCondemnedPerPage *
                   (kNumbersMax + Inspection::kHoldersPerPage * kTextMax) <=
               kPageMax);
@@ -282,6 +283,7 @@ void Inspection::ClientRegion(const Stock& stock, const ClientRegions::Region& r
       .Field("road", layout::RegionRoadName(cut.client.road))
       .Field("instance_id", cut.client.instance_id)
       .Field("lease_id", cut.client.lease_id)
+      .Field("namespace", core_->endpoint_names.Of(cut.client.endpoint))
       .Field("lease_deadline_unix_ns", cut.client.lease_deadline_unix_ns)
       .Field("hold_until_unix_ns", cut.hold_until_unix_ns)
       .Field("live_bytes", region.live_bytes);

@@ -14,7 +14,7 @@ class Inspection {
  public:
   static constexpr uint32_t kClientsPerPage = 32;
   // As many as one answer holds, whatever bytes the clients' names have.
-  static constexpr uint32_t kRegionsPerPage = 64;
+  static constexpr uint32_t kRegionsPerPage = 32;
   static constexpr uint32_t kCondemnedPerPage = 32;
   static constexpr uint32_t kHoldersPerPage = 8;          // of one condemned page
   static constexpr uint32_t kPageSizesShown = 16;         // of one pool

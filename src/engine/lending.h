@@ -35,12 +35,12 @@ class Lending {
   // FailedPrecondition, by either: its lease has lapsed. ResourceExhausted: too many are asked for.
   Result<uint64_t> Ask(uint64_t bytes, const pool::Pool::ClientCut& client,
                        std::span<const std::string> only = {}, uint64_t lease_ns = 0);
-  // From the first pool that has the room, of those that are named if any is, in that order; when none
-  // has, from the first that can make it. A pool that is refused memory gives back what it got, and the
-  // search goes on. InvalidArgument: no pool is so large, or the client's names are no names;
-  // ResourceExhausted: no room now; NotFound: no pool has any of those names. A client with a lease
-  // holds it for lease_ns from the last step on.
-  // nullopt: there is more to do. Afterwards the number is nobody's. REQUIRES: it is one's.
+  // From the first pool that has the room, of those that are named if any is, in that order; when
+  // none has, from the first that can make it. A pool that is refused memory gives back what it
+  // got, and the search goes on. InvalidArgument: no pool is so large, or the client's names are no
+  // names; ResourceExhausted: no room now; NotFound: no pool has any of those names. A client with
+  // a lease holds it for lease_ns from the last step on. nullopt: there is more to do. Afterwards
+  // the number is nobody's. REQUIRES: it is one's.
   std::optional<Result<Lent>> GoOn(uint64_t asked);
   // Who asked is gone: its units are free again. REQUIRES: as for GoOn.
   void GiveUp(uint64_t asked);

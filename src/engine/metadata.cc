@@ -251,6 +251,7 @@ uint64_t Metadata::LeaseNs(const MetadataContext& context) const {
 }
 
 void Metadata::StartLeasesAnew(const MetadataContext& context) {
+  core_->endpoint_names.Add(context.name_space.text());
   if (LeaseNs(context) == 0) return lending_->SetAside(context.endpoint());
   lending_->StartAnew(context.endpoint());
 }

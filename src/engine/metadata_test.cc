@@ -966,6 +966,31 @@ TEST_F(MetadataTest, InspectionShowsRegionsAndTheirExtents) {
   client.Release(page);
 }
 
+// A region's record has a hash of its endpoint's namespace alone.
+TEST_F(MetadataTest, InspectionNamesTheEndpointThatLentARegion) {
+  const std::string keyed_name = "tcp://127.0.0.1:1", empty_name = "tcp://127.0.0.1:2";
+  UpstreamClient keyed(&host_, "a", "", keyed_name), empty(&host_, "a", "", empty_name);
+  const auto shows = [this](const std::string& name) {
+    const std::string json =
+        TestClient(&host_)
+            .Ask<wire::InspectReply>(wire::InspectRequest{wire::InspectTopic::kRegions, 0})
+            .json;
+    return json.find("\"namespace\":\"" + name + "\"") != std::string::npos;
+  };
+  keyed.MoveEndpoint();  // opened
+  empty.MoveEndpoint();
+  const uint64_t region = keyed.Alloc();
+  empty.Alloc();
+  EXPECT_TRUE(shows(keyed_name));
+  EXPECT_TRUE(shows(empty_name));
+  ASSERT_TRUE(keyed.Register("key", region, 0));
+  host_.Restart();
+  EXPECT_TRUE(shows(keyed_name));
+  EXPECT_FALSE(shows(empty_name));  // until it is open again
+  empty.MoveEndpoint();
+  EXPECT_TRUE(shows(empty_name));
+}
+
 TEST_F(MetadataTest, WhatIsNotOfferedIsDeclined) {
   UpstreamClient a(&host_, "a");
   EXPECT_FALSE(a.Plain<compat::SuccessReply>(MetadataType::kStorage).success);

@@ -233,16 +233,22 @@ void ResourceManager::TakeOver() {
 const RmClients::Answered* ResourceManager::Repeated(RmClients::Client* client,
                                                      RmClients::Kind kind, uint64_t request_id,
                                                      uint64_t subject, ConnectionId connection) {
-  for (const Answered& answered : client->answered) {
+  for (Answered& answered : client->answered) {
     if (answered.kind != kind || answered.request_id != request_id) continue;
     if (answered.subject != subject) continue;
     if (answered.connection == connection) return &answered;
     if (answered.connection != 0) continue;
     const auto* const handed = std::get_if<compat::RmAllocReply>(&answered.reply);
-    if (handed == nullptr) return &answered;
-    const Lending::Lent lent = lending_->Find(handed->handle.region_id);
-    if (!lent.region->used()) return &answered;
-    Leave(client, lent.region->cut.id);
+    if (handed != nullptr) {
+      const Lending::Lent lent = lending_->Find(handed->handle.region_id);
+      if (lent.region->used()) {
+        Leave(client, lent.region->cut.id);
+        continue;
+      }
+    }
+    if (answered.arrival == Answered::Arrival::kProved) continue;
+    answered.connection = connection;
+    return &answered;
   }
   return nullptr;
 }
@@ -253,11 +259,25 @@ RmReply ResourceManager::Remember(RmClients::Client* client, Answered answered) 
   return client->answered.front().reply;
 }
 
+bool ResourceManager::IsAllocOf(const Answered& answered, RegionId region) {
+  const auto* const handed = std::get_if<compat::RmAllocReply>(&answered.reply);
+  return handed != nullptr && handed->handle.region_id == region.value();
+}
+
 void ResourceManager::ForgetAlloc(RmClients::Client* client, RegionId region) {
-  std::erase_if(client->answered, [region](const Answered& answered) {
-    const auto* const handed = std::get_if<compat::RmAllocReply>(&answered.reply);
-    return handed != nullptr && handed->handle.region_id == region.value();
-  });
+  std::erase_if(client->answered,
+                [region](const Answered& answered) { return IsAllocOf(answered, region); });
+}
+
+void ResourceManager::SetArrived(RegionId region) {
+  const Lending::Lent lent = lending_->Find(region.value());
+  if (lent.region == nullptr || !lent.region->owned()) return;
+  const pool::Pool::ClientCut& cut = lent.region->cut.client;
+  if (cut.road != layout::RegionRoad::kResourceManager) return;
+  auto& answers = core_->rm_clients.clients.at(ClientIdOf(cut)).answered;
+  const auto answer = std::ranges::find_if(
+      answers, [region](const Answered& answered) { return IsAllocOf(answered, region); });
+  if (answer != answers.end()) answer->arrival = Answered::Arrival::kProved;
 }
 
 uint64_t ResourceManager::Alloc(ConnectionId connection, const compat::RmAllocRequest& request,
@@ -378,9 +398,10 @@ RmReply ResourceManager::Stats() const {
   return reply;
 }
 
-RmReply ResourceManager::Access(const compat::RmAccessRequest& request) const {
+RmReply ResourceManager::Access(const compat::RmAccessRequest& request) {
   if (!Genuine(*core_, request.handle)) return Refused(RmStatus::kAccess, "invalid auth token");
   const RegionId id(static_cast<uint32_t>(request.handle.region_id));
+  SetArrived(id);
   for (const std::unique_ptr<Stock>& stock : core_->stocks) {
     pool::Pool::Place place;
     if (!stock->pool().FindRegion(id, &place)) continue;

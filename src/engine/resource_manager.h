@@ -55,8 +55,12 @@ class ResourceManager {
   std::string Bind(ConnectionId connection, std::string_view client_id);
   // Of the clients without connection and region. False: there is none.
   bool ForgetLongestGone();
+  // The answer of before, which is that connection's from now on: no other one has it as well.
   const Answered* Repeated(RmClients::Client* client, RmClients::Kind kind, uint64_t request_id,
                            uint64_t subject, ConnectionId connection);
+  // Somebody has the handle of that region, so the answer that told it has arrived: it is repeated
+  // on its own connection alone.
+  void SetArrived(RegionId region);
   // Who asks for it once more has its owner's name, and is not its owner, who has registered there:
   // a process that was started again. If no key comes any more, the region has no owner in a while.
   void Leave(RmClients::Client* client, RegionId region);
@@ -66,6 +70,7 @@ class ResourceManager {
   static wire::compat::RmReply Remember(RmClients::Client* client, Answered answered);
   // The region was freed: a process that comes with the same ids is a new one and gets a new one.
   static void ForgetAlloc(RmClients::Client* client, RegionId region);
+  static bool IsAllocOf(const Answered& answered, RegionId region);
   uint64_t Alloc(ConnectionId connection, const wire::compat::RmAllocRequest& request,
                  wire::compat::RmReply* reply);
   wire::compat::RmReply NotLent(std::string_view client_id, const Status& why);
@@ -73,7 +78,7 @@ class ResourceManager {
   wire::compat::RmReply FreeNew(RmClients::Client* client,
                                 const wire::compat::RmFreeRequest& request);
   wire::compat::RmReply Stats() const;
-  wire::compat::RmReply Access(const wire::compat::RmAccessRequest& request) const;
+  wire::compat::RmReply Access(const wire::compat::RmAccessRequest& request);
   wire::compat::RmAllocReply Handed(const Lending::Lent& lent, uint64_t requested_bytes) const;
 
   Core* core_;

@@ -214,6 +214,71 @@ TEST_F(ResourceManagerTest, TheOneBeforeKeepsItsRegionWhileItRegistersThere) {
   EXPECT_EQ(host_.engine().RmRegionsOf("node:1"), 2u);
 }
 
+// Two processes of one name, as containers of one network have it, in the orders in which they can
+// come back. None of them may have the other's region.
+
+TEST_F(ResourceManagerTest, AfterARestartTwoOfOneNameDoNotShareAnAnswer) {
+  RmTestClient one(&host_, "host:1", 1), two(&host_, "host:1", 2);
+  const auto first = one.Alloc(4 * kMiB, 1), second = two.Alloc(4 * kMiB, 1);
+  ASSERT_NE(first.handle, second.handle);
+  host_.Restart();
+  RmTestClient one_again(&host_, "host:1", 1), two_again(&host_, "host:1", 2);
+  const auto to_one = one_again.Alloc(4 * kMiB, 1), to_two = two_again.Alloc(4 * kMiB, 1);
+  EXPECT_NE(to_one.handle, to_two.handle);
+  EXPECT_EQ(one_again.Alloc(4 * kMiB, 1).handle, to_one.handle);
+  EXPECT_EQ(two_again.Alloc(4 * kMiB, 1).handle, to_two.handle);
+  EXPECT_EQ(Lent(), 8 * kMiB);
+  // A third one has nothing of theirs; who loses its connection has its own again.
+  RmTestClient third(&host_, "host:1", 3);
+  const auto to_third = third.Alloc(4 * kMiB, 1);
+  EXPECT_NE(to_third.handle, to_one.handle);
+  EXPECT_NE(to_third.handle, to_two.handle);
+  two_again.Disconnect();
+  RmTestClient back(&host_, "host:1", 4);
+  EXPECT_EQ(back.Alloc(4 * kMiB, 1).handle, to_two.handle);
+}
+
+TEST_F(ResourceManagerTest, AfterARestartNobodyGetsARegionWhoseHolderIsBack) {
+  RmTestClient holder(&host_, "host:1", 1);
+  const auto held = holder.Alloc(4 * kMiB, 1);
+  host_.Restart();
+  RmTestClient back(&host_, "host:1", 1), newcomer(&host_, "host:1", 2);
+  EXPECT_EQ(back.Access(held.handle).status, RmStatus::kOk);
+  const auto own = newcomer.Alloc(4 * kMiB, 1);
+  ASSERT_EQ(own.status, RmStatus::kOk);
+  EXPECT_NE(own.handle, held.handle);
+  // Who reads there by a name that is the same has not asked for it.
+  EXPECT_EQ(newcomer.Access(held.handle).status, RmStatus::kOk);
+  EXPECT_EQ(newcomer.Alloc(4 * kMiB, 1).handle, own.handle);
+  EXPECT_EQ(newcomer.Free(own.handle, 2), RmStatus::kOk);
+  EXPECT_EQ(back.Access(held.handle).status, RmStatus::kOk);
+}
+
+TEST_F(ResourceManagerTest, AReconnectedHolderKeepsItsRegionToItself) {
+  for (const bool frees : {false, true}) {
+    RmTestClient holder(&host_, "host:1", 1);
+    const auto held = holder.Alloc(4 * kMiB, 1), other = holder.Alloc(6 * kMiB, 2);
+    EXPECT_EQ(holder.Access(held.handle).status, RmStatus::kOk);
+    EXPECT_EQ(holder.Alloc(4 * kMiB, 1).handle, held.handle);  // on its own connection
+    holder.Disconnect();
+    RmTestClient back(&host_, "host:1", 2), newcomer(&host_, "host:1", 3);
+    if (frees) {
+      EXPECT_EQ(back.Free(other.handle, 3), RmStatus::kOk);
+    } else {
+      EXPECT_EQ(back.Access(other.handle).status, RmStatus::kOk);
+    }
+    const auto own = newcomer.Alloc(4 * kMiB, 1), more = newcomer.Alloc(6 * kMiB, 2);
+    EXPECT_NE(own.handle, held.handle);
+    EXPECT_NE(more.handle, other.handle);
+    EXPECT_EQ(newcomer.Free(own.handle, 3), RmStatus::kOk);
+    EXPECT_EQ(back.Access(held.handle).status, RmStatus::kOk);
+    back.Disconnect();
+    newcomer.Disconnect();
+    Wait(60 * kSecondNs);
+    EXPECT_EQ(Lent(), 0u);
+  }
+}
+
 TEST_F(ResourceManagerTest, ARefusalIsNotRemembered) {
   RmTestClient client(&host_, "node:1", 1), other(&host_, "node:9", 2);
   const auto taken = other.Alloc(40 * kMiB, 1), taken_too = other.Alloc(40 * kMiB, 2);
@@ -231,8 +296,8 @@ TEST_F(ResourceManagerTest, ARefusalIsNotRemembered) {
 
 TEST_F(ResourceManagerTest, AClientThatIsGoneForLongLosesItsRegions) {
   RmTestClient client(&host_, "node:1", 1), second(&host_, "node:1", 2);
-  client.Alloc(kMiB, 1);
-  second.Access(client.Alloc(kMiB, 1).handle);
+  const auto handle = client.Alloc(kMiB, 1).handle;
+  EXPECT_EQ(second.Access(handle).status, RmStatus::kOk);
   client.Disconnect();
   Wait(60 * kSecondNs);
   EXPECT_EQ(Lent(), 2 * kMiB);  // it has another connection
@@ -240,7 +305,7 @@ TEST_F(ResourceManagerTest, AClientThatIsGoneForLongLosesItsRegions) {
   const uint64_t next_ns = Wait(29 * kSecondNs);
   EXPECT_EQ(next_ns, host_.now_ns() + kSecondNs);
   RmTestClient back(&host_, "node:1", 3);
-  const auto handle = back.Alloc(kMiB, 1).handle;
+  EXPECT_EQ(back.Access(handle).status, RmStatus::kOk);
   Wait(60 * kSecondNs);
   EXPECT_EQ(Lent(), 2 * kMiB);
   back.Disconnect();
@@ -300,8 +365,8 @@ TEST_F(ResourceManagerTest, ANewServerKnowsClientsRequestsAndTokens) {
   const auto lent = client.Alloc(3 * kMiB, 41);
   host_.Restart();
   RmTestClient again(&host_, id, 1);
-  EXPECT_EQ(again.Access(lent.handle).offset_bytes, lent.handle.offset_bytes);
   EXPECT_EQ(again.Alloc(3 * kMiB, 41).handle, lent.handle);
+  EXPECT_EQ(again.Access(lent.handle).offset_bytes, lent.handle.offset_bytes);
   EXPECT_EQ(again.Alloc(3 * kMiB, 41).requested_bytes, 3 * kMiB);
   const auto more = again.Alloc(kMiB, 42);
   EXPECT_EQ(Lent(), 6 * kMiB);

@@ -25,8 +25,11 @@ struct RmClients {
     Kind kind = Kind::kAlloc;
     uint64_t request_id = 0;
     uint64_t subject = 0;         // bytes of the allocation, or region id: the same request has it
-    ConnectionId connection = 0;  // 0: closed since, or of an earlier server
+    ConnectionId connection = 0;  // that had it last; 0: closed since, or of an earlier server
     wire::compat::RmReply reply;
+    // Of an allocation: somebody came with its handle, so it has arrived.
+    enum class Arrival : uint8_t { kUnknown, kProved };
+    Arrival arrival = Arrival::kUnknown;
   };
   // A region of a process that another one of its name seems to have followed.
   struct Left {

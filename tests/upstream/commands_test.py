@@ -132,6 +132,16 @@ class Commands(unittest.TestCase):
             self.assertEqual(done.returncode, code)
         self.audit()
 
+    def test_regions_of_one_name_are_shown_with_their_endpoints(self):
+        names = [self.start_server().told["metadata"] for _ in range(2)]
+        for name in names:
+            with Instance(name, "prefill-0") as instance:
+                instance.alloc(REGION)
+        shown = subprocess.run([MARU, "stat", "--regions", "--server", self.folder / "sock"],
+                               check=True, text=True, capture_output=True).stdout
+        for name in names:
+            self.assertRegex(shown, f"prefill-0 at {name}\n")
+
     def test_a_server_that_is_started_again_has_its_keys(self):
         for number in (signal.SIGTERM, signal.SIGKILL):
             server = self.start_server()
