@@ -364,6 +364,7 @@ class Key(unittest.TestCase):
                 handle = client.alloc(2 << 20).handle
             # The other way round, then without the one that had the key first.
             first, self.server.pool = self.server.pool, other
+            self.addCleanup(first.unlink, missing_ok=True)
             for words in (second(first), ()):
                 self.server.stop()
                 self.server.start(*words)
