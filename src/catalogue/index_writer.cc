@@ -85,12 +85,16 @@ void IndexWriter::StoreTableWord(uint8_t old_number, uint8_t current_number) {
   MARU_PUBLICATION_POINT(points::kTableWord);
 }
 
+bool IndexWriter::Full() const {
+  const IndexTable& table = current_.table;
+  return table.entries() >= EntriesMax(table.capacity()) ||
+         table.filled() >= FilledMax(table.capacity());
+}
+
 Result<uint64_t> IndexWriter::Place(const Hash128& hash) {
   const IndexTable& table = current_.table;
   const uint64_t slot = table.FirstFree(table.Home(hash));
-  const bool full = table.entries() >= EntriesMax(table.capacity()) ||
-                    table.filled() >= FilledMax(table.capacity());
-  if (slot == IndexTable::kNowhere || (full && table.At(slot).empty())) {
+  if (slot == IndexTable::kNowhere || (Full() && table.At(slot).empty())) {
     return ResourceExhausted("the index is full with " + std::to_string(table.entries()) +
                              " keys and the pool has no room for a larger one");
   }
@@ -125,7 +129,7 @@ bool IndexWriter::Advance(Pace pace) {
   } else if (rooms_.carving()) {
     if (idle || current_.table.filled() >= carve_at_) CarveSome();
   } else if (current_.table.filled() >= PrepareAt(current_.table.capacity()) &&
-             current_.table.filled() >= retry_at_) {
+             (current_.table.filled() >= retry_at_ || Full())) {
     Prepare();
   }
   return growing();
@@ -153,7 +157,7 @@ void IndexWriter::CarveSome() {
 }
 
 void IndexWriter::Refused() {
-  // The pool is full. Not asked again at every insert.
+  // The pool is full. Not asked again at every insert, but by those that find no place.
   retry_at_ = current_.table.filled() + current_.table.capacity() / 64;
 }
 

@@ -107,6 +107,7 @@ class IndexWriter {
   void ReleaseHeldTables();
   void StoreTableWord(uint8_t old_number, uint8_t current_number);
   Named TableIn(const IndexRooms::Room& room, uint64_t capacity);
+  bool Full() const;  // empty slots of the current table are not given out any more
   void Prepare();
   void CarveSome();
   void Refused();

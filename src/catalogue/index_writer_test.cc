@@ -203,6 +203,7 @@ TEST(IndexWriter, WithoutRoomToGrowItFillsUpAndSaysSo) {
   }
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(inserted, kSmallest / 8 * 7);
+  EXPECT_FALSE(rig.index().growing());
   // One goes, one comes, for ever: the slots of the removed are used again.
   Random random(3);
   std::vector<uint32_t> live;
@@ -222,6 +223,24 @@ TEST(IndexWriter, WithoutRoomToGrowItFillsUpAndSaysSo) {
   EXPECT_LT(refused, 30'000) << rig.index().current().tombstones();
   EXPECT_EQ(rig.index().current().entries(), inserted);
   for (const uint32_t i : live) ASSERT_TRUE(rig.Has(i));
+  EXPECT_EQ(rig.Audit(), "");
+}
+
+TEST(IndexWriter, FullItGrowsIntoRoomThatComesLater) {
+  constexpr uint32_t kKeys = 240'000;
+  Rig rig(32 * layout::kUnitBytes, kKeys);
+  rig.pool().KeepBack(rig.pool().free_bytes());
+  uint32_t inserted = 0;
+  while (rig.Insert(inserted + 1).ok()) ASSERT_LT(++inserted, kKeys);
+  rig.pool().KeepBack(0);
+  // The first finds out, the others are idle turns.
+  Status status = rig.Insert(inserted + 1);
+  for (int turn = 0; turn < 16 && !status.ok(); ++turn) {
+    rig.index().Advance(IndexWriter::Pace::kIdle);
+    status = rig.Insert(inserted + 1);
+  }
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  for (uint32_t i = 1; i <= inserted + 1; ++i) ASSERT_TRUE(rig.Has(i));
   EXPECT_EQ(rig.Audit(), "");
 }
 

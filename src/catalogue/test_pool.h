@@ -52,7 +52,9 @@ class TestPool : public SpaceSource {
   // A region handed to a client.
   Result<Room> CarveClientCut(uint64_t length_bytes);
   uint64_t steps_carved() const { return steps_carved_; }  // ContinueCarve
-  uint64_t free_bytes() const { return bytes_ - carved_bytes_; }
+  uint64_t free_bytes() const { return bytes_ - carved_bytes_ - kept_back_bytes_; }
+  // So much of what is free is not given out, until another number is named.
+  void KeepBack(uint64_t bytes) { kept_back_bytes_ = bytes; }
 
  private:
   struct FreeMemory {
@@ -68,6 +70,7 @@ class TestPool : public SpaceSource {
   std::byte* base_ = nullptr;
   uint64_t bytes_ = 0;
   uint64_t carved_bytes_ = layout::kHeadBytes;
+  uint64_t kept_back_bytes_ = 0;
   uint32_t next_slot_ = 0;
   uint64_t steps_carved_ = 0;
 };

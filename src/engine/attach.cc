@@ -145,7 +145,11 @@ Result<Client*> Attachment::AddClient(const Peer& peer, const wire::AttachReques
   identity.budget_bytes = client->budget_bytes;
   identity.attached_unix_ns = client->attached_unix_ns;
   for (size_t i = 0; i < core_->stocks.size(); ++i) {
-    const Status added = core_->stocks[i]->pool().leases().AddClient(slot, identity);
+    catalogue::LeaseAreas& leases = core_->stocks[i]->pool().leases();
+    Status added = leases.AddClient(slot, identity);
+    if (!added.ok() && core_->FreeIdleRegions(core_->stocks[i].get(), 0) > 0) {
+      added = leases.AddClient(slot, identity);
+    }
     if (!added.ok()) {
       while (i-- > 0) core_->stocks[i]->pool().leases().DropClient(slot);
       if (added.code() != StatusCode::kResourceExhausted) return added;
@@ -183,10 +187,11 @@ Status Attachment::GrowLeases(const Client& client, const wire::GrowLeasesReques
                            std::to_string(core_->stocks.size()));
   }
   if (request.blocks == 0) return InvalidArgument("no lease blocks asked for");
-  catalogue::LeaseAreas& leases = core_->stocks[request.pool.value()]->pool().leases();
+  Stock* const stock = core_->stocks[request.pool.value()].get();
+  catalogue::LeaseAreas& leases = stock->pool().leases();
   size_t held = 0;
-  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
-    held += stock->pool().leases().Blocks(client.slot).size();
+  for (const std::unique_ptr<Stock>& each : core_->stocks) {
+    held += each->pool().leases().Blocks(client.slot).size();
   }
   const size_t most = core_->options.lease_blocks_max;
   if (held >= most) {
@@ -198,6 +203,7 @@ Status Attachment::GrowLeases(const Client& client, const wire::GrowLeasesReques
       std::min<size_t>({request.blocks, layout::kLeaseBlocksPerClientMax, most - held});
   for (size_t i = 0; i < blocks; ++i) {
     Result<uint64_t> offset = leases.AddBlock(client.slot);
+    if (!offset.ok() && core_->FreeIdleRegions(stock, 0) > 0) offset = leases.AddBlock(client.slot);
     if (!offset.ok()) {
       // Those that were added are the client's: it has to learn of them.
       return reply->offsets.empty() ? offset.status() : OkStatus();

@@ -44,7 +44,7 @@ void AuditRun::CheckClientLists(const Client& client) {
 }
 
 bool AuditRun::StepListSums() {
-  // The sizes, which never become fewer; behind them the clients, by serial.
+  // The sizes, whose classes never become fewer; behind them the clients, by serial.
   const size_t sizes = stock().classes().size();
   for (; cursor_ < sizes; ++cursor_) {
     if (!Take(kWorkPerClient)) return false;

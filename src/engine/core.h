@@ -2,6 +2,7 @@
 // two steps.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -106,6 +107,19 @@ struct Core {
       return true;
     }
     return false;
+  }
+
+  // Frees regions of pages that nobody uses, but those of the size to be kept: what they take is
+  // room for everything else. How many.
+  uint32_t FreeIdleRegions(Stock* stock, uint64_t kept_page_bytes) {
+    // In a cache of one page size, which is full most of the time, there is nothing to look at.
+    const auto may_be_idle = [kept_page_bytes](const Stock::SizeClass& other) {
+      return other.page_bytes != kept_page_bytes && other.free_pages > 0;
+    };
+    if (std::ranges::none_of(stock->classes(), may_be_idle)) return 0;
+    const uint32_t freed = stock->FreeWholeIdleRegions(kept_page_bytes);
+    counters.regions_freed += freed;
+    return freed;
   }
 
   // The stock of a page that a client names; nullptr when no page has that name.

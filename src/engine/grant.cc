@@ -30,37 +30,53 @@ Status Granting::Grant(Client* client, uint64_t page_bytes, uint32_t count,
   MARU_RETURN_IF_ERROR(Check(&page_bytes, &count));
   MARU_ASSIGN_OR_RETURN(count, FitBudget(client, page_bytes, count));
 
-  TakeFree(client, page_bytes, count, pages);
-  Cut(client, page_bytes, count, pages);
-  if (pages->empty() && Cutting(page_bytes)) return OkStatus();
-  if (pages->size() < count) {
-    for (const std::unique_ptr<Stock>& stock : core_->stocks) {
-      stock->EndQuarantines(core_->now_ns);
-      retirement_->Reap(stock.get());
-    }
-    TakeFree(client, page_bytes, count, pages);
-    // Rather a longer step than a key lost, or a refusal, while pages are due.
-    for (const std::unique_ptr<Stock>& stock : core_->stocks) {
-      uint64_t due_ns = core_->now_ns;
-      while (pages->empty() && due_ns != 0 && due_ns <= core_->now_ns) {
-        due_ns = stock->EndQuarantines(core_->now_ns);
-        TakeFree(client, page_bytes, count, pages);
-      }
-    }
+  const Pools first = FirstChoice();
+  TakeFree(first, client, page_bytes, count, pages);
+  Cut(first, client, page_bytes, count, pages);
+  if (pages->empty() && Cutting(first, page_bytes)) return OkStatus();
+  if (pages->size() < count) TakeReturned(first, client, page_bytes, count, pages);
+  if (pages->empty() && FreeOtherSizes(first, page_bytes) > 0) {
+    Cut(first, client, page_bytes, count, pages);
+    if (pages->empty() && Cutting(first, page_bytes)) return OkStatus();
   }
-  if (pages->empty() && FreeOtherSizes(page_bytes) > 0) {
-    Cut(client, page_bytes, count, pages);
-    if (pages->empty() && Cutting(page_bytes)) return OkStatus();
+  if (pages->empty() && first != Pools::kAll && !KeysGoElsewhere(page_bytes)) {
+    TakeFree(Pools::kAll, client, page_bytes, count, pages);
+    Cut(Pools::kAll, client, page_bytes, count, pages);
+    if (pages->empty() && Cutting(Pools::kAll, page_bytes)) return OkStatus();
   }
   // Recall of grants that lie idle in other hands belongs here: after what is free, before keys go.
-  for (int round = 0; pages->empty() && round < kEvictRoundsMax; ++round) {
-    if (evictor_->Evict({.page_bytes = page_bytes}, page_bytes) == 0) break;
-    TakeFree(client, page_bytes, count, pages);
-  }
+  if (pages->empty()) TakeEvicted(client, page_bytes, count, pages);
   // Regions of other page sizes whose keys could go belong here.
   if (pages->empty()) return Refuse(core_, *client, NothingMayGo(page_bytes));
   core_->counters.pages_granted += pages->size();
   return OkStatus();
+}
+
+void Granting::TakeReturned(Pools pools, Client* client, uint64_t page_bytes, uint32_t count,
+                            std::vector<wire::PageRef>* granted) {
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    stock->EndQuarantines(core_->now_ns);
+    retirement_->Reap(stock.get());
+  }
+  TakeFree(pools, client, page_bytes, count, granted);
+  // Rather a longer step than a key lost, or a refusal, while pages are due.
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    uint64_t due_ns = Among(pools, *stock) ? core_->now_ns : 0;
+    while (granted->empty() && due_ns != 0 && due_ns <= core_->now_ns) {
+      due_ns = stock->EndQuarantines(core_->now_ns);
+      TakeFree(pools, client, page_bytes, count, granted);
+    }
+  }
+}
+
+void Granting::TakeEvicted(Client* client, uint64_t page_bytes, uint32_t count,
+                           std::vector<wire::PageRef>* granted) {
+  for (int round = 0; granted->empty() && round < kEvictRoundsMax; ++round) {
+    if (evictor_->Evict({.page_bytes = page_bytes}, page_bytes) == 0) break;
+    TakeFree(FirstChoice(), client, page_bytes, count, granted);
+    if (granted->empty()) TakeFree(Pools::kAll, client, page_bytes, count, granted);
+  }
+  if (granted->empty()) TakeFree(Pools::kAll, client, page_bytes, count, granted);
 }
 
 void Granting::Refill(Client* client, uint64_t page_bytes, uint32_t count,
@@ -69,16 +85,17 @@ void Granting::Refill(Client* client, uint64_t page_bytes, uint32_t count,
   if (!Check(&page_bytes, &count).ok()) return;
   count = BudgetRoom(*client, page_bytes, count);
   if (count == 0) return;
-  TakeFree(client, page_bytes, count, pages);
-  Cut(client, page_bytes, count, pages);
+  const Pools first = FirstChoice();
+  TakeFree(first, client, page_bytes, count, pages);
+  Cut(first, client, page_bytes, count, pages);
   // A cache that is full has none free as a rule. Where the client's next call would find none in
   // hand, the keys that it would cost go now, and save it a message; but few beside those there.
   const Scope scope{.page_bytes = page_bytes};
-  if (pages->empty() && !Cutting(page_bytes) && client->granted_bytes == 0 &&
+  if (pages->empty() && !Cutting(first, page_bytes) && client->granted_bytes == 0 &&
       scope.LivePages(*core_) >= kLivePerRefill) {
-    if (FreeOtherSizes(page_bytes) > 0) Cut(client, page_bytes, count, pages);
-    if (pages->empty() && !Cutting(page_bytes) && evictor_->Evict(scope, page_bytes) > 0) {
-      TakeFree(client, page_bytes, count, pages);
+    if (FreeOtherSizes(first, page_bytes) > 0) Cut(first, client, page_bytes, count, pages);
+    if (pages->empty() && !Cutting(first, page_bytes) && evictor_->Evict(scope, page_bytes) > 0) {
+      TakeFree(FirstChoice(), client, page_bytes, count, pages);
     }
   }
   core_->counters.pages_granted += pages->size();
@@ -128,15 +145,75 @@ Result<uint32_t> Granting::FitBudget(Client* client, uint64_t page_bytes, uint32
                                         : "and eviction is off")));
 }
 
-void Granting::TakeFree(Client* client, uint64_t page_bytes, uint32_t count,
-                        std::vector<wire::PageRef>* pages) {
+Granting::Pools Granting::FirstChoice() const {
+  bool fit = false, refuse = false;
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    (stock->KeysFit() ? fit : refuse) = true;
+  }
+  return fit && refuse ? Pools::kKeysFit : Pools::kAll;
+}
+
+bool Granting::KeysGoElsewhere(uint64_t page_bytes) const {
+  if (!evictor_->on()) return false;
+  const Stock* const oldest = PoolOfOldest(page_bytes);
+  return oldest != nullptr && oldest->KeysFit();
+}
+
+Stock* Granting::PoolOfOldest(uint64_t page_bytes) const {
+  Victims keys;
+  std::vector<PageLists::Id> lists;
   for (const std::unique_ptr<Stock>& stock : core_->stocks) {
     const auto size_class = stock->FindClass(page_bytes);
     if (!size_class.has_value()) continue;
-    wire::PageRef page;
-    while (pages->size() < count && stock->Grant(*size_class, client, &page)) {
-      pages->push_back(page);
+    lists.clear();
+    stock->recency().Lists(*size_class, &lists);
+    for (const PageLists::Id list : lists) keys.Add(stock.get(), list);
+  }
+  Victims::Victim oldest;
+  return keys.Next(&oldest) ? oldest.stock : nullptr;
+}
+
+bool Granting::HasPageBeside(const Stock& stock, uint64_t page_bytes) {
+  for (const std::unique_ptr<Stock>& other : core_->stocks) {
+    if (other.get() == &stock || !other->KeysFit()) continue;
+    const auto has_free = [&] {
+      const auto size_class = other->FindClass(page_bytes);
+      return size_class.has_value() && other->Class(*size_class).free_pages > 0;
+    };
+    if (has_free() || BeginCut(other.get(), page_bytes)) return true;
+  }
+  return false;
+}
+
+bool Granting::EvictBeside(const Stock& stock, uint64_t page_bytes) {
+  if (!evictor_->on() || core_->stocks.size() == 1) return false;
+  const Stock* const oldest = PoolOfOldest(page_bytes);
+  if (oldest == nullptr || oldest == &stock) return false;
+  return evictor_->Evict({.pool = oldest}, page_bytes) > 0 && HasPageBeside(stock, page_bytes);
+}
+
+void Granting::TakeFree(Stock* stock, Client* client, uint64_t page_bytes, uint32_t count,
+                        std::vector<wire::PageRef>* pages) {
+  const auto size_class = stock->FindClass(page_bytes);
+  if (!size_class.has_value()) return;
+  wire::PageRef page;
+  while (pages->size() < count && stock->Grant(*size_class, client, &page)) {
+    pages->push_back(page);
+  }
+}
+
+void Granting::TakeFree(Pools pools, Client* client, uint64_t page_bytes, uint32_t count,
+                        std::vector<wire::PageRef>* granted) {
+  const auto fit = [](const std::unique_ptr<Stock>& stock) { return stock->KeysFit(); };
+  if (pools == Pools::kAll && core_->stocks.size() > 1 && evictor_->on() &&
+      !std::ranges::all_of(core_->stocks, fit)) {
+    // The key of a page there costs another; the first pool would lose its newest ones to them.
+    if (Stock* const oldest = PoolOfOldest(page_bytes)) {
+      TakeFree(oldest, client, page_bytes, count, granted);
     }
+  }
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    if (Among(pools, *stock)) TakeFree(stock.get(), client, page_bytes, count, granted);
   }
 }
 
@@ -156,60 +233,58 @@ uint64_t Granting::RegionBytes(const Stock& stock, uint64_t page_bytes) const {
   return wanted;
 }
 
-void Granting::Cut(Client* client, uint64_t page_bytes, uint32_t count,
-                   std::vector<wire::PageRef>* pages) {
-  for (int units = 0; pages->size() < count && units < kCutUnitsPerGrant; ++units) {
-    if (!CutUnit(page_bytes)) return;
-    TakeFree(client, page_bytes, count, pages);
+void Granting::Cut(Pools pools, Client* client, uint64_t page_bytes, uint32_t count,
+                   std::vector<wire::PageRef>* granted) {
+  for (int units = 0; granted->size() < count && units < kCutUnitsPerGrant; ++units) {
+    if (!CutUnit(pools, page_bytes)) return;
+    TakeFree(pools, client, page_bytes, count, granted);
   }
 }
 
-bool Granting::CutUnit(uint64_t page_bytes) {
+bool Granting::CutUnit(Pools pools, uint64_t page_bytes) {
   for (const std::unique_ptr<Stock>& stock : core_->stocks) {
-    if (stock->cutting(page_bytes) && stock->CutUnit(page_bytes, 0).ok()) return true;
+    if (!Among(pools, *stock) || !stock->cutting(page_bytes)) continue;
+    if (stock->CutUnit(page_bytes, 0).ok()) return true;
   }
-  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+  return std::ranges::any_of(core_->stocks, [&](const std::unique_ptr<Stock>& stock) {
     // A failure means that this pool has no such room; the next one may.
-    const auto cut = stock->CutUnit(page_bytes, RegionBytes(*stock, page_bytes));
-    if (!cut.ok()) {
-      WarnOfMemory(*stock);
-      continue;
-    }
-    if (*cut == Stock::Cut::kBegun) {
-      ++core_->counters.regions_cut;
-      if (LogEnabled(LogLevel::kDebug)) {
-        LogDebug("a region of " + stock->pool().name() + " is begun, of pages of " +
-                 FormatSizeExact(page_bytes));
-      }
-    }
-    return true;
-  }
-  return false;
+    return Among(pools, *stock) && BeginCut(stock.get(), page_bytes);
+  });
 }
 
-uint32_t Granting::FreeOtherSizes(uint64_t page_bytes) {
+bool Granting::BeginCut(Stock* stock, uint64_t page_bytes) {
+  const auto cut = stock->CutUnit(page_bytes, RegionBytes(*stock, page_bytes));
+  if (!cut.ok()) {
+    WarnOfMemory(*stock);
+    return false;
+  }
+  if (*cut == Stock::Cut::kBegun) {
+    ++core_->counters.regions_cut;
+    if (LogEnabled(LogLevel::kDebug)) {
+      LogDebug("a region of " + stock->pool().name() + " is begun, of pages of " +
+               FormatSizeExact(page_bytes));
+    }
+  }
+  return true;
+}
+
+uint32_t Granting::FreeOtherSizes(Pools pools, uint64_t page_bytes) {
   uint32_t freed = 0;
   for (const std::unique_ptr<Stock>& stock : core_->stocks) {
-    // In a cache of one page size, which is full most of the time, there is nothing to look at.
-    const bool may_be_idle =
-        std::ranges::any_of(stock->classes(), [page_bytes](const Stock::SizeClass& other) {
-          return other.page_bytes != page_bytes && other.free_pages > 0;
-        });
-    if (may_be_idle) freed += stock->FreeWholeIdleRegions(page_bytes);
+    if (Among(pools, *stock)) freed += core_->FreeIdleRegions(stock.get(), page_bytes);
   }
-  core_->counters.regions_freed += freed;
   return freed;
 }
 
 void Granting::WarnOfMemory(const Stock& stock) {
   if (stock.cut_failure().ok() || core_->now_ns < next_memory_log_ns_) return;
   next_memory_log_ns_ = core_->now_ns + kMemoryLogNs;
-  LogWarning("a region of pages gets no memory: " + std::string(stock.cut_failure().message()));
+  LogWarning("no region of pages is cut: " + std::string(stock.cut_failure().message()));
 }
 
-bool Granting::Cutting(uint64_t page_bytes) const {
-  return std::ranges::any_of(core_->stocks, [page_bytes](const std::unique_ptr<Stock>& stock) {
-    return stock->cutting(page_bytes);
+bool Granting::Cutting(Pools pools, uint64_t page_bytes) const {
+  return std::ranges::any_of(core_->stocks, [=](const std::unique_ptr<Stock>& stock) {
+    return Among(pools, *stock) && stock->cutting(page_bytes);
   });
 }
 

@@ -1,5 +1,6 @@
 // Pages for a client to write: within its budget, from the pools in order; what is free first, then
-// a region cut anew, then what a dead client left, then what eviction frees.
+// a region cut anew, then what a dead client left, then what eviction frees. A pool in which keys
+// find no room (Stock::KeysFit) is passed over while a later one has, or can cut, a page.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,27 @@ class Granting {
   void Refill(Client* client, uint64_t page_bytes, uint32_t count,
               std::vector<wire::PageRef>* pages);
 
+  // Another pool, in which keys find room, has a free page of that size, or cuts one.
+  bool HasPageBeside(const Stock& stock, uint64_t page_bytes);
+  // The same after keys of another pool have gone, where it is their turn.
+  bool EvictBeside(const Stock& stock, uint64_t page_bytes);
+
  private:
+  // Of which pools pages are granted.
+  enum class Pools : uint8_t {
+    kAll,      // in order; where keys find room in none, first the one whose key is to go next
+    kKeysFit,  // in order, but for those in which keys find no room
+  };
+  Pools FirstChoice() const;
+  static bool Among(Pools pools, const Stock& stock) {
+    return pools == Pools::kAll || stock.KeysFit();
+  }
+  // The one that has the least recently used key of that page size; nullptr: there is no such key.
+  Stock* PoolOfOldest(uint64_t page_bytes) const;
+  // Where keys find no room a page costs a key of that pool, and the key whose turn it is lies in
+  // another pool.
+  bool KeysGoElsewhere(uint64_t page_bytes) const;
+
   // Keys of a page size, of which one batch may go for a refill: it is a sixteenth of them.
   static constexpr uint64_t kLivePerRefill = 16;
 
@@ -50,17 +71,27 @@ class Granting {
   // The same, 1 or more, after as many of the client's own least recently used keys have gone as
   // one page takes.
   Result<uint32_t> FitBudget(Client* client, uint64_t page_bytes, uint32_t count);
-  // Free pages, from the pools in order.
-  void TakeFree(Client* client, uint64_t page_bytes, uint32_t count,
-                std::vector<wire::PageRef>* pages);
+  static void TakeFree(Stock* stock, Client* client, uint64_t page_bytes, uint32_t count,
+                       std::vector<wire::PageRef>* pages);
+  void TakeFree(Pools pools, Client* client, uint64_t page_bytes, uint32_t count,
+                std::vector<wire::PageRef>* granted);
+  // The same, after what dead clients left, and what waits for its last lease no more, is free.
+  void TakeReturned(Pools pools, Client* client, uint64_t page_bytes, uint32_t count,
+                    std::vector<wire::PageRef>* granted);
+  // Pages of keys that go for it.
+  void TakeEvicted(Client* client, uint64_t page_bytes, uint32_t count,
+                   std::vector<wire::PageRef>* granted);
   // Units of regions of that size, until there are pages enough or kCutUnitsPerGrant of them.
-  void Cut(Client* client, uint64_t page_bytes, uint32_t count, std::vector<wire::PageRef>* pages);
+  void Cut(Pools pools, Client* client, uint64_t page_bytes, uint32_t count,
+           std::vector<wire::PageRef>* granted);
   // One unit in the pool that cuts a region of that size, else in the first that has room for one.
   // False: none has.
-  bool CutUnit(uint64_t page_bytes);
-  bool Cutting(uint64_t page_bytes) const;
-  // Regions of pages of other sizes that nobody uses; see Stock::FreeWholeIdleRegions. How many.
-  uint32_t FreeOtherSizes(uint64_t page_bytes);
+  bool CutUnit(Pools pools, uint64_t page_bytes);
+  // The same in that pool, of a region that is begun.
+  bool BeginCut(Stock* stock, uint64_t page_bytes);
+  bool Cutting(Pools pools, uint64_t page_bytes) const;
+  // Regions of pages of other sizes that nobody uses. How many.
+  uint32_t FreeOtherSizes(Pools pools, uint64_t page_bytes);
   uint64_t RegionBytes(const Stock& stock, uint64_t page_bytes) const;
   Status NothingMayGo(uint64_t page_bytes) const;
   // "52 of 1MiB, 128 of 4KiB": the pages that there are, of the first few sizes.

@@ -16,6 +16,7 @@ Status Registration::Register(Client* client, const wire::RegisterRequest& reque
                               wire::RegisterReply* reply) {
   evict_rounds_left_ = kEvictRoundsMax;
   text_slabs_left_ = kTextSlabsMax;
+  full_ = {};
   std::vector<Use> uses;
   uses.reserve(request.entries.size());
   reply->items.reserve(request.entries.size());
@@ -80,7 +81,7 @@ wire::RegisterReply::Item Registration::RegisterOne(Client* client,
   }
   if (!registered.ok()) {
     ++counters.rejected;
-    WarnOfRejection(*stock, registered);
+    if (registered.code() != StatusCode::kUnavailable) WarnOfRejection(*stock, registered);
     return AnswerStays(client, stock, record, RegisterOutcome::kRejected);
   }
   ++counters.registered;
@@ -95,9 +96,33 @@ void Registration::WarnOfRejection(const Stock& stock, const Status& why) {
              ", and no other may go for it: " + std::string(why.message()));
 }
 
+Status Registration::RegisterGrowing(Client* client, Stock* stock, RecordNumber record,
+                                     const catalogue::KeyRef& key,
+                                     const catalogue::Writer::Birth& birth) {
+  Status registered = stock->Register(record, client, key, birth);
+  for (int part = 0; !registered.ok() && part < kGrowthPartsMax; ++part) {
+    const bool more = stock->writer().AdvanceGrowth();
+    registered = stock->Register(record, client, key, birth);
+    if (!more) break;
+  }
+  return registered;
+}
+
 Status Registration::RegisterWithRoom(Status registered, Client* client, Stock* stock,
                                       RecordNumber record, const catalogue::KeyRef& key,
                                       const catalogue::Writer::Birth& birth) {
+  if (full_.stock != stock) {
+    full_ = {};
+    const uint64_t page_bytes = stock->PageBytes(record);
+    if (core_->FreeIdleRegions(stock, page_bytes) > 0) {
+      registered = RegisterGrowing(client, stock, record, key, birth);
+      if (registered.ok()) return registered;
+    }
+    full_ = {stock, granting_->HasPageBeside(*stock, page_bytes) ||
+                        granting_->EvictBeside(*stock, page_bytes)};
+  }
+  // Its client stores it there.
+  if (full_.page_beside) return Unavailable("another pool has room for it");
   for (int round = 0; round < kEvictRoundsPerKey && evict_rounds_left_ > 0; ++round) {
     --evict_rounds_left_;
     if (evictor_->Evict({.pool = stock}, 0) == 0) break;

@@ -32,16 +32,23 @@ class Registration {
   static constexpr int kEvictRoundsMax = 64;
   // Slabs of text that are emptied for one request, for those of other lengths.
   static constexpr int kTextSlabsMax = 4;
+  // Parts of the index's growth into room that has just come.
+  static constexpr int kGrowthPartsMax = 16;
   // Entries whose keys are hashed and looked for ahead, so that their cache misses overlap.
   static constexpr size_t kAhead = 16;
 
   catalogue::KeyRef Prepare(const Client& client, const wire::RegisterEntry& entry);
   wire::RegisterReply::Item RegisterOne(Client* client, const wire::RegisterEntry& entry,
                                         const catalogue::KeyRef& key, std::vector<Use>* uses);
-  // Once more, with as many keys gone as it takes, within the named bounds. `registered`: why it is
-  // not, and so the answer where nothing may go.
+  // Once more, with regions gone that nobody uses, then with as many keys gone as it takes, within
+  // the named bounds. `registered`: why it is not, and so the answer where nothing may go.
+  // Unavailable: no key of this pool goes, since another has a page that can have this one.
   Status RegisterWithRoom(Status registered, Client* client, Stock* stock, RecordNumber record,
                           const catalogue::KeyRef& key, const catalogue::Writer::Birth& birth);
+  // Into room that has just come, for which the index may have to grow first.
+  static Status RegisterGrowing(Client* client, Stock* stock, RecordNumber record,
+                                const catalogue::KeyRef& key,
+                                const catalogue::Writer::Birth& birth);
   // The reply says that a key was rejected and not why; the log does, but not each time.
   static constexpr uint64_t kRejectionLogNs = 10'000'000'000;
   void WarnOfRejection(const Stock& stock, const Status& why);
@@ -57,6 +64,13 @@ class Registration {
   Granting* granting_;
   int evict_rounds_left_ = 0;  // of the request under way
   int text_slabs_left_ = 0;
+  // The pool that was found full last by this request: what nobody uses there is freed, and whether
+  // another one has a page is looked for, once.
+  struct Full {
+    const Stock* stock = nullptr;
+    bool page_beside = false;
+  };
+  Full full_;
   uint64_t next_rejection_log_ns_ = 0;
 };
 

@@ -64,9 +64,25 @@ const Stock::Run* Stock::RunOf(RecordNumber record) const {
   return record.value() - first < run.count ? &run : nullptr;
 }
 
+bool Stock::KeysFit() const {
+  if (!refused_key_.has_value()) return true;
+  const uint64_t gone = refused_key_->keys - std::min(Keys(), refused_key_->keys);
+  return gone >= std::max<uint64_t>(1, refused_key_->keys / kKeysGonePart) ||
+         pool_->usage().free_bytes > refused_key_->free_bytes;
+}
+
 // --- Regions.
 
 ClassIndex Stock::AddClass(uint64_t page_bytes) {
+  const auto unused = std::ranges::find(classes_, uint64_t{0}, &SizeClass::pages);
+  if (unused != classes_.end()) {
+    const ClassIndex index(static_cast<uint32_t>(unused - classes_.begin()));
+    MARU_CHECK_EQ(unused->free_pages + unused->live_pages, 0u);
+    by_page_bytes_.erase(unused->page_bytes);
+    by_page_bytes_.emplace(page_bytes, index);
+    unused->page_bytes = page_bytes;
+    return index;
+  }
   const ClassIndex index(static_cast<uint32_t>(classes_.size()));
   SizeClass added;
   added.page_bytes = page_bytes;
@@ -76,6 +92,16 @@ ClassIndex Stock::AddClass(uint64_t page_bytes) {
   recency_.AddClass();
   by_page_bytes_.emplace(page_bytes, index);
   return index;
+}
+
+size_t Stock::SizesInUse() const {
+  const auto has_pages = [](const SizeClass& size_class) { return size_class.pages > 0; };
+  const auto to_come = [this](const auto& cutting) {
+    const auto known = FindClass(cutting.first);
+    return !known.has_value() || Class(*known).pages == 0;
+  };
+  return static_cast<size_t>(std::ranges::count_if(classes_, has_pages) +
+                             std::ranges::count_if(cuttings_, to_come));
 }
 
 void Stock::SetClass(RegionSlot slot, ClassIndex size_class) {
@@ -140,10 +166,14 @@ Result<Stock::Cut> Stock::CutUnit(uint64_t page_bytes, uint64_t wanted_bytes) {
   Cut cut = Cut::kGoneOn;
   auto at = cuttings_.find(page_bytes);
   if (at == cuttings_.end()) {
-    if (!FindClass(page_bytes).has_value() && classes_.size() >= kPageSizesMax) {
-      return ResourceExhausted(pool_->name() + " has pages of " + std::to_string(kPageSizesMax) +
-                               " sizes already, none of them of " + std::to_string(page_bytes) +
-                               " bytes");
+    const auto known = FindClass(page_bytes);
+    const bool has_pages = known.has_value() && Class(*known).pages > 0;
+    if (!has_pages && SizesInUse() >= kPageSizesMax) {
+      cut_failure_ =
+          ResourceExhausted(pool_->name() + " has pages of " + std::to_string(kPageSizesMax) +
+                            " sizes already, none of them of " + std::to_string(page_bytes) +
+                            " bytes: a region of one of them has to be without keys first");
+      return cut_failure_;
     }
     cut_failure_ = OkStatus();
     MARU_ASSIGN_OR_RETURN(const pool::Pool::Cutting begun,
@@ -417,7 +447,14 @@ uint64_t Stock::EndQuarantines(uint64_t now_ns) {
 Status Stock::Register(RecordNumber record, Client* client, const catalogue::KeyRef& key,
                        const catalogue::Writer::Birth& birth) {
   const Change change(this, record);
-  MARU_RETURN_IF_ERROR(writer().Register(record, key, birth));
+  const uint64_t text_bytes = key.name_space.size() + key.key.size();
+  Status registered = writer().Register(record, key, birth);
+  if (!registered.ok()) {
+    refused_key_ = {text_bytes, Keys(), pool_->usage().free_bytes};
+    return registered;
+  }
+  // A shorter one says nothing of those that need more.
+  if (refused_key_.has_value() && text_bytes >= refused_key_->text_bytes) refused_key_.reset();
   LeaveGranted(record, client);
   EnterLive(record);
   return OkStatus();

@@ -107,6 +107,12 @@ class Stock {
     return {index_, record, generation};
   }
 
+  // --- Room for keys.
+  // False: the last key that was to be stored here found no room for its text or in the index, and
+  // since then neither a sixteenth of the keys has gone nor have units come free. A page here helps
+  // nobody while another pool has one.
+  bool KeysFit() const;
+
   // --- Regions. Each gets memory a unit at a time (Pool::Cutting), at most one of a page size.
   // Brings in one unit of the region that is being cut for the size, or of one of wanted_bytes that
   // it begins; what pages it makes whole are free. ResourceExhausted: no room for a page, too many
@@ -116,7 +122,8 @@ class Stock {
   // The same for whichever region is being cut. False: none is.
   bool CutAnyUnit();
   bool cutting(uint64_t page_bytes) const { return cuttings_.contains(page_bytes); }
-  // Why the last region that was begun got no more memory; OK when that was not so.
+  // Why the last region that was to be begun, or was begun, got no more memory, though the pool has
+  // room; OK when that was not so.
   const Status& cut_failure() const { return cut_failure_; }
   // WORN, and in the hands of no client that lives: one whose page became so under it may still
   // write there.
@@ -230,7 +237,10 @@ class Stock {
   void EnterLiveExtent(RecordNumber record);
   void LeaveLiveExtent(RecordNumber record);
   void EnterCondemned(RecordNumber record);
+  // A class that has no pages, made one of that size, or a new one.
   ClassIndex AddClass(uint64_t page_bytes);
+  // Page sizes that there are pages of, or that regions are being cut for.
+  size_t SizesInUse() const;
   using Cuttings = std::map<uint64_t, pool::Pool::Cutting>;  // by page size
   // The last `pages` of the region, which is known, are new.
   void AdoptMore(const pool::Pool::PageRegion& region, uint32_t pages);
@@ -240,6 +250,7 @@ class Stock {
   void FreeRegion(const pool::Pool::PageRegion& region);
   const layout::PageRecord& Record(RecordNumber record) const;
   ClientId RecencyOwner(RecordNumber record) const;  // 0: dead
+  uint64_t Keys() const { return counts_.live + client_regions_.extents(); }
 
   pool::Pool* pool_;
   PoolIndex index_;
@@ -265,6 +276,14 @@ class Stock {
   std::map<uint32_t, Run> runs_;
   Cuttings cuttings_;
   Status cut_failure_;
+  // The last key that found no room, and how full the pool was.
+  struct RefusedKey {
+    uint64_t text_bytes = 0;
+    uint64_t keys = 0;
+    uint64_t free_bytes = 0;  // of units
+  };
+  static constexpr uint64_t kKeysGonePart = 16;
+  std::optional<RefusedKey> refused_key_;
   std::vector<StockWatch*> watches_;
   Engine::PoolCounts counts_;
 };

@@ -236,14 +236,34 @@ void Handler::Impl::GiveBackHand(uint64_t keep) {
   {
     MutexLock state(state_mutex_);
     while (hand_.size() > keep && request.pages.size() < wire::kPagesPerMessageMax) {
-      wire::PageRef page = hand_.back();
+      request.pages.push_back(LeaveHand(hand_.back()));
       hand_.pop_back();
-      Ledger::Entry& entry = ledger_.At(page.pool, page.record);
-      page.generation = entry.generation;
-      ledger_.Move(page.pool, entry, Holding::kUnknown);
-      request.pages.push_back(page);
     }
   }
+  GiveBack(request);
+}
+
+wire::PageRef Handler::Impl::LeaveHand(const wire::PageRef& page) {
+  Ledger::Entry& entry = ledger_.At(page.pool, page.record);
+  ledger_.Move(page.pool, entry, Holding::kUnknown);
+  return {page.pool, page.record, entry.generation};
+}
+
+void Handler::Impl::GiveBackPagesOf(const PoolBits& pools) {
+  wire::GiveBackRequest request;
+  {
+    MutexLock state(state_mutex_);
+    std::erase_if(hand_, [&](const wire::PageRef& page) MARU_REQUIRES(state_mutex_) {
+      const bool goes =
+          pools[page.pool.value()] && request.pages.size() < wire::kPagesPerMessageMax;
+      if (goes) request.pages.push_back(LeaveHand(page));
+      return goes;
+    });
+  }
+  GiveBack(request);
+}
+
+void Handler::Impl::GiveBack(const wire::GiveBackRequest& request) {
   if (request.pages.empty()) return;
   wire::Reply reply;
   const Answer answer = CallLocked(request, &reply);

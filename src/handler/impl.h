@@ -5,9 +5,11 @@
 #pragma once
 
 #include <atomic>
+#include <bitset>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -162,6 +164,12 @@ class Handler::Impl {
   void PublishInTurn() MARU_REQUIRES(call_mutex_) MARU_EXCLUDES(state_mutex_);
   // Gives back pages in hand until `keep` are left.
   void GiveBackHand(uint64_t keep) MARU_REQUIRES(call_mutex_);
+  // Gives back the pages in hand that are of those pools.
+  using PoolBits = std::bitset<layout::kPoolsMax>;
+  void GiveBackPagesOf(const PoolBits& pools) MARU_REQUIRES(call_mutex_);
+  void GiveBack(const wire::GiveBackRequest& request) MARU_REQUIRES(call_mutex_);
+  // Out of the hand; its place in the list is the caller's.
+  wire::PageRef LeaveHand(const wire::PageRef& page) MARU_REQUIRES(state_mutex_);
   uint64_t TickInTurn() MARU_REQUIRES(call_mutex_);
   static constexpr uint64_t kBusyTickNs = 10'000'000;
   void GiveBackAll(HeldPages held) MARU_REQUIRES(call_mutex_);
@@ -215,7 +223,11 @@ class Handler::Impl {
                    std::vector<size_t>* indices) MARU_REQUIRES(call_mutex_);
 
   // --- store.cc
-  enum class Stored : uint8_t { kNo, kYes };
+  enum class Stored : uint8_t {
+    kNo,
+    kYes,
+    kRefused,  // for now; the page is in flight still
+  };
   void StoreFrames(const Arrival& arrival, std::span<const StoreItem> items,
                    std::span<const uint64_t> checksums, std::span<const uint8_t> taken,
                    std::span<Stored> stored) MARU_REQUIRES(call_mutex_);
@@ -230,6 +242,16 @@ class Handler::Impl {
       MARU_REQUIRES(call_mutex_);
   void ApplyOutcome(const StoreItem& item, const wire::RegisterReply::Item& outcome, Stored* stored)
       MARU_REQUIRES(state_mutex_);
+  // Once more what was refused: where there are several pools, copied to pages of others of them.
+  // Nothing is kRefused afterwards, and no page of a pool that refused is in hand.
+  void StoreElsewhere(const Arrival& arrival, std::span<const StoreItem> items,
+                      std::span<const uint64_t> checksums, std::span<Stored> stored)
+      MARU_REQUIRES(call_mutex_);
+  // A page that is not of that pool: from the hand, or granted for it. Nothing: there is none.
+  std::optional<PageHandle> PageBeside(const Arrival& arrival, PoolIndex pool)
+      MARU_REQUIRES(call_mutex_);
+  void ReturnRefused(std::span<const StoreItem> items, std::span<Stored> stored)
+      MARU_REQUIRES(call_mutex_);
   Status CheckItem(const StoreItem& item) const;
   uint64_t ChecksumOf(const Session& session, const StoreItem& item) const;
 

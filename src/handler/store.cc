@@ -1,7 +1,9 @@
 // Stores: one message for each frame of entries, and where every page is afterwards.
 
 #include <algorithm>
+#include <cstring>
 #include <string>
+#include <utility>
 
 #include "base/check.h"
 #include "base/defect.h"
@@ -100,6 +102,7 @@ Result<std::vector<bool>> Handler::Impl::BatchStore(std::span<const StoreItem> i
   }
   std::vector<Stored> stored(items.size(), Stored::kNo);
   StoreFrames(arrival, items, checksums, taken, stored);
+  StoreElsewhere(arrival, items, checksums, stored);
   uint64_t keep = 0;
   bool surplus = false;
   {
@@ -230,8 +233,7 @@ void Handler::Impl::ApplyOutcome(const StoreItem& item, const wire::RegisterRepl
         Add(counts_.duplicates);
         *stored = Stored::kYes;
       } else {
-        Add(counts_.failed);
-        Add(counts_.refused);
+        *stored = Stored::kRefused;
       }
       // Worn: this page has had its last life.
       if (outcome.generation.value() == 0 || kDefect == Defect::kLoserPageIsLost) {
@@ -239,13 +241,87 @@ void Handler::Impl::ApplyOutcome(const StoreItem& item, const wire::RegisterRepl
         return;
       }
       entry.generation = outcome.generation;
-      ReturnToHand(page.pool, page.record, entry);
+      if (*stored != Stored::kRefused) ReturnToHand(page.pool, page.record, entry);
       return;
     case wire::RegisterOutcome::kStale:
       Add(counts_.failed);
       ledger_.Move(page.pool, entry, Holding::kNone);
       return;
   }
+}
+
+std::optional<PageHandle> Handler::Impl::PageBeside(const Arrival& arrival, PoolIndex pool) {
+  const auto is_beside = [pool](const wire::PageRef& page) { return page.pool != pool; };
+  for (const bool asked : {false, true}) {
+    if (asked && !RequestGrants(arrival).ok()) return std::nullopt;
+    Handout handout;
+    {
+      MutexLock state(state_mutex_);
+      // The next in hand is the last.
+      const auto next = std::find_if(hand_.rbegin(), hand_.rend(), is_beside);
+      if (next == hand_.rend()) continue;
+      std::swap(*next, hand_.back());
+      MARU_CHECK(PopHand(&handout));
+    }
+    Result<PageHandle> handle = MakeHandle(handout, options_.page_bytes, options_.page_bytes);
+    MutexLock state(state_mutex_);
+    Ledger::Entry& entry = ledger_.At(handout.page.pool, handout.page.record);
+    ledger_.Move(handout.page.pool, entry, handle.ok() ? Holding::kInFlight : Holding::kUnknown);
+    if (handle.ok()) return std::move(*handle);
+    settle_needed_ = true;
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+void Handler::Impl::ReturnRefused(std::span<const StoreItem> items, std::span<Stored> stored) {
+  const auto current = session();
+  MutexLock state(state_mutex_);
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (stored[i] != Stored::kRefused) continue;
+    const wire::PageRef& page = items[i].page.page;
+    Ledger::Entry* const entry = EntryOf(current.get(), items[i].page, Holding::kInFlight);
+    if (entry != nullptr) ReturnToHand(page.pool, page.record, *entry);
+    stored[i] = Stored::kNo;
+  }
+}
+
+void Handler::Impl::StoreElsewhere(const Arrival& arrival, std::span<const StoreItem> items,
+                                   std::span<const uint64_t> checksums, std::span<Stored> stored) {
+  const auto refused = [](Stored one) { return one == Stored::kRefused; };
+  if (std::ranges::none_of(stored, refused)) return;
+  PoolBits pools;
+  std::vector<StoreItem> moved;
+  std::vector<uint64_t> moved_checksums;
+  std::vector<size_t> moved_from;
+  const auto current = session();
+  const bool has_others = current != nullptr && current->pools.size() > 1;
+  for (size_t i = 0; i < items.size() && has_others; ++i) {
+    if (!refused(stored[i])) continue;
+    const PoolIndex pool = items[i].page.page.pool;
+    pools.set(pool.value());
+    std::optional<PageHandle> page = PageBeside(arrival, pool);
+    if (!page) break;
+    // Before the refused page can be another call's.
+    std::memcpy(page->data, items[i].page.data, items[i].length_bytes);
+    moved.push_back({items[i].key, std::move(*page), items[i].length_bytes});
+    moved_checksums.push_back(checksums[i]);
+    moved_from.push_back(i);
+  }
+  const auto count_refused = static_cast<uint64_t>(std::ranges::count_if(stored, refused));
+  ReturnRefused(items, stored);
+  std::vector<Stored> there(moved.size(), Stored::kNo);
+  StoreFrames(arrival, moved, moved_checksums, std::vector<uint8_t>(moved.size(), 1), there);
+  const auto refused_again = static_cast<uint64_t>(std::ranges::count_if(there, refused));
+  for (size_t n = 0; n < moved.size(); ++n) {
+    if (refused(there[n])) pools.set(moved[n].page.page.pool.value());
+  }
+  ReturnRefused(moved, there);
+  for (size_t n = 0; n < moved.size(); ++n) stored[moved_from[n]] = there[n];
+  const uint64_t failed = count_refused - moved.size() + refused_again;
+  Add(counts_.failed, failed);
+  Add(counts_.refused, failed);
+  if (has_others && !connecting_ && link_->connected() && !settle_needed_) GiveBackPagesOf(pools);
 }
 
 }  // namespace maru::handler

@@ -65,6 +65,114 @@ TEST_F(StoreTest, TheCommonStoreIsOneMessage) {
   EXPECT_EQ(messages, kStores + 1);
 }
 
+// --- A pool that has pages and no room for keys, beside one that has both.
+
+struct SecondPoolTest : testing::Test {
+  static engine::TestEngine::Options TwoPools() {
+    engine::TestEngine::Options options{.pools = {32 * kMiB, 64 * kMiB}};
+    options.engine.eviction = engine::Eviction::kNone;
+    return options;
+  }
+  static std::string LongKey(int i) { return std::string(3000, 'k') + std::to_string(i); }
+  static bool PutLong(Instance& instance, int i) {
+    const std::string bytes = std::to_string(i);
+    return instance->Store(LongKey(i), Written(instance, bytes), bytes.size()).value();
+  }
+  uint64_t LiveIn(uint8_t pool) {
+    return host.With(
+        [&](engine::TestEngine& engine) { return engine->Count(PoolIndex(pool)).live; });
+  }
+  // Until the second pool has a key.
+  int Fill() {
+    int stored = 0;
+    while (LiveIn(1) == 0) {
+      EXPECT_TRUE(PutLong(one, stored)) << stored;
+      ++stored;
+    }
+    return stored;
+  }
+
+  Host host{TwoPools()};
+  Instance one{&host, {.page_bytes = 512}};
+  Instance other{&host, {.page_bytes = 512}};
+  SecondPoolTest() {
+    EXPECT_OK(one->Connect());
+    EXPECT_OK(other->Connect());
+  }
+  ~SecondPoolTest() override { EXPECT_EQ(host.Offenders(), ""); }
+};
+
+TEST_F(SecondPoolTest, WhatTheFirstHasNoRoomForIsStoredInTheSecond) {
+  const int stored = Fill();
+  EXPECT_GT(stored, 4'000);
+  EXPECT_EQ(one.counters().failed, 0u);
+  EXPECT_EQ(one.counters().refused, 0u);
+  for (const int i : {0, stored - 1}) {
+    EXPECT_EQ(Get(other, LongKey(i)), std::to_string(i));
+  }
+}
+
+TEST_F(SecondPoolTest, ARefusedPageIsNotTheNextToTry) {
+  int stored = Fill();
+  uint64_t messages = 0;
+  one.link.road = [&messages](const wire::Request&) {
+    ++messages;
+    return Road::kWhole;
+  };
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(PutLong(one, stored++));
+  // A message each, and some for pages.
+  EXPECT_LT(messages, 120u);
+  EXPECT_EQ(LiveIn(1), 101u);
+}
+
+// What each had in hand is refused as well, in one batch with what the other pool takes at once.
+TEST_F(SecondPoolTest, ABatchIsStoredInBoth) {
+  std::vector<PageHandle> pages;
+  for (int i = 0; i < 40; ++i) pages.push_back(Written(other, "other" + std::to_string(i)));
+  const int stored = Fill();
+  std::vector<std::string> keys;
+  for (int i = 0; i < 40; ++i) keys.push_back(LongKey(stored + i));
+  std::vector<Handler::StoreItem> items;
+  for (int i = 0; i < 40; ++i) items.push_back({keys[i], pages[i], 6});
+  const uint64_t before = LiveIn(1);
+  const std::vector<bool> done = other->BatchStore(items).value();
+  EXPECT_EQ(done, std::vector<bool>(40, true));
+  EXPECT_GT(LiveIn(1), before + 20);
+  for (int i = 0; i < 40; ++i) {
+    EXPECT_EQ(Get(one, keys[i]), ("other" + std::to_string(i)).substr(0, 6)) << i;
+  }
+  EXPECT_EQ(other.counters().failed, 0u);
+}
+
+// Somebody may still write to the refused page: the key's bytes are those of a copy.
+TEST_F(SecondPoolTest, APageThatIsHeldOnLingersAndItsKeyIsACopy) {
+  const PageHandle page = Written(other, "before");
+  const auto hold = other->HoldOn(page).value();
+  const int stored = Fill();
+  ASSERT_TRUE(other->Store(LongKey(stored), page, 6).value());
+  EXPECT_EQ(LiveIn(1), 2u);
+  std::memcpy(page.data, "behind", 6);
+  EXPECT_EQ(Get(one, LongKey(stored)), "before");
+  EXPECT_EQ(other.counters().held, 1u);
+  other->LetGo(hold);
+  EXPECT_EQ(other.counters().held, 0u);
+}
+
+TEST_F(SecondPoolTest, WhereBothAreFullTheAnswerIsFalseAndNothingIsLost) {
+  ASSERT_TRUE(Put(one, "short-0").value());  // there is room for names of its length
+  int stored = Fill();
+  int refused = 0;
+  for (; refused < 3; ++stored) {
+    const Result<PageHandle> page = one->Alloc(8);
+    if (!page.ok()) break;
+    if (!one->Store(LongKey(stored), *page, 8).value()) ++refused;
+  }
+  EXPECT_EQ(one.counters().refused, static_cast<uint64_t>(refused));
+  EXPECT_EQ(one.counters().failed, static_cast<uint64_t>(refused));
+  EXPECT_EQ(one.counters().unknown, 0u);
+  EXPECT_TRUE(Put(one, "short-1").value());
+}
+
 TEST_F(StoreTest, OnePageTwiceInOneBatchIsStoredOnce) {
   const PageHandle page = Written(one, "text");
   const Handler::StoreItem items[] = {{"a", page, 4}, {"b", page, 4}};
