@@ -234,6 +234,10 @@ class PipelinedClient(Calls):
         self._socket.rcvtimeo = self._socket.sndtimeo = timeout_ms
         self._socket.connect(url)
 
+    def set_timeout(self, timeout_ms):
+        """Of the requests from now on; -1: none."""
+        self._socket.rcvtimeo = self._socket.sndtimeo = timeout_ms
+
     def submit(self, message_type, fields=None, flags=Flag.NONE):
         """Sends a request and returns its sequence, for `collect`."""
         while len(self._waiting) >= self._in_flight_max:

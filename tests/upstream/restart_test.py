@@ -28,9 +28,10 @@ class Registering(threading.Thread):
     STEP = 512  # between values: many more keys than are registered while the server restarts
     TIMEOUT_MS = 500
 
-    def __init__(self, url, number, ready, told_to_end, given_up):
+    def __init__(self, url, number, client_class, ready, told_to_end, given_up):
         super().__init__()
         self.number = number
+        self._client_class = client_class
         self.keys = None
         self._url = url
         self._ready = ready
@@ -41,7 +42,7 @@ class Registering(threading.Thread):
         # Nobody ends the server before all are ready.
         with waited_for(self._ready), Instance(
                 self._url, f"w{self.number}",
-                lambda url: MetadataClient(url, timeout_ms=-1)) as one:
+                lambda url: self._client_class(url, timeout_ms=-1)) as one:
             handle = one.alloc(REGION)
             region = one.region(handle)
             one.client.set_timeout(self.TIMEOUT_MS)
@@ -88,9 +89,9 @@ class Restart(Served):
         self.server.end(number)
         self.server.start()
 
-    def check_that_clients_go_on(self, number):
-        one = self.closed(Instance(self.server.metadata, "one"))
-        two = self.closed(Instance(self.server.metadata, "two"))
+    def check_that_clients_go_on(self, number, client_class):
+        one = self.closed(Instance(self.server.metadata, "one", client_class))
+        two = self.closed(Instance(self.server.metadata, "two", client_class))
         epoch = one.client.handshake()["server_epoch"]
         handle = one.alloc(REGION, lease_id="l1")
         two.alloc(REGION)
@@ -138,17 +139,25 @@ class Restart(Served):
         self.assertEqual(one.bytes_of(told), b"of ours" * 100_000)
 
     def test_after_a_stop(self):
-        self.check_that_clients_go_on(signal.SIGTERM)
+        self.check_that_clients_go_on(signal.SIGTERM, MetadataClient)
 
     def test_after_a_kill(self):
-        self.check_that_clients_go_on(signal.SIGKILL)
+        self.check_that_clients_go_on(signal.SIGKILL, MetadataClient)
 
-    def registering(self, count):
-        """So many threads at work, and the event that tells them to end."""
+    def test_pipelined_after_a_stop(self):
+        self.check_that_clients_go_on(signal.SIGTERM, PipelinedClient)
+
+    def test_pipelined_after_a_kill(self):
+        self.check_that_clients_go_on(signal.SIGKILL, PipelinedClient)
+
+    def registering(self, classes):
+        """A thread at work with a client of each, and the event that tells them to end."""
+        count = len(classes)
         ready = threading.Barrier(count + 1)
         told_to_end, given_up = threading.Event(), threading.Event()
-        threads = [Registering(self.server.metadata, number, ready, told_to_end, given_up)
-                   for number in range(count)]
+        threads = [Registering(self.server.metadata, number, client_class, ready, told_to_end,
+                               given_up)
+                   for number, client_class in enumerate(classes)]
         for thread in threads:
             thread.start()
             self.addCleanup(thread.join)
@@ -169,7 +178,8 @@ class Restart(Served):
                             "registers are still coming in")
 
     def test_a_kill_amid_registers_keeps_every_key_that_was_answered(self):
-        threads, told_to_end = self.registering(3)
+        threads, told_to_end = self.registering(
+            [MetadataClient, PipelinedClient, PipelinedClient])
         for _ in range(3):
             self.await_more_keys(30, threads)
             self.restart(signal.SIGKILL)
