@@ -97,6 +97,7 @@ def frame_request_seeds():
         "audit": frame(14, b"\1" + struct.pack("<Q", 3)),
         "unpin": frame(15, keys),
         "release": dump("frame.md", "release-request"),
+        "release_region": frame(16, struct.pack("<BIII", 1, 0, 0x500004, 0)),
         "lying_count": frame(8, struct.pack("<I", 4096) + text(b"key")),
         "short": frame(8, keys)[:-1],
     }
@@ -118,7 +119,7 @@ def frame_reply_seeds():
         "list": (13, struct.pack("<QI", 5, 2) + item + item),
         "audit": (14, struct.pack("<QQQ", 0, 9, 9) + b"\1" + text(b'{"clean": true}')),
         "unpin": (15, struct.pack("<IBB", 2, 1, 0)),
-        "release": (16, struct.pack("<II", 9, 2) + 2 * struct.pack("<IQQQB", 7, 2 << 20, 1, 0, 3)),
+        "release": (16, struct.pack("<II", 9, 2) + 2 * struct.pack("<IQQQQB", 7, 2 << 20, 1, 0, 9, 3)),
     }
     seeds = {name.removesuffix("-reply"): dump("frame.md", name) for name in names}
     seeds |= {name: frame(number, payload, True) for name, (number, payload) in payloads.items()}

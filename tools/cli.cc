@@ -34,7 +34,7 @@ struct Bound {
 
 CLI::Option* AddValue(CLI::App* app, const std::string& flag, const char* name,
                       const std::string& help, Takes takes, Arguments* arguments) {
-  if (takes == Takes::kMany) {
+  if (takes == Takes::kMany || takes == Takes::kAny) {
     return app->add_option(flag, arguments->values[name], help)->allow_extra_args(flag == name);
   }
   // Not a list: it would take what stands behind it on the line.
@@ -71,7 +71,8 @@ void BindRows(CLI::App* app, const Command& command, std::span<const OptionRow> 
   bound->app = app;
   app->footer(command.details);
   for (const PositionalRow& row : command.positionals) {
-    AddValue(app, row.name, row.name, row.help, row.takes, &bound->arguments)->required();
+    AddValue(app, row.name, row.name, row.help, row.takes, &bound->arguments)
+        ->required(row.takes != Takes::kAny);
   }
   for (const OptionRow& row : RowsOf(command, common)) AddOption(app, row, &bound->arguments);
 }

@@ -23,7 +23,7 @@ enum class Exit : int {
   kBroken = 4,  // a broken invariant
 };
 
-enum class Takes : uint8_t { kNothing, kOne, kMany };
+enum class Takes : uint8_t { kNothing, kOne, kMany, kAny };
 
 struct OptionRow {
   const char* flag;      // "page-size": --page-size on the line, page-size in the file
@@ -41,7 +41,7 @@ inline constexpr const char* kConfigFlag = "config";
 struct PositionalRow {
   const char* name;
   const char* help;
-  Takes takes;  // kOne: required; kMany: one at least
+  Takes takes;  // kOne: required; kMany: one at least; kAny: or none
 };
 
 // "-p,--port" with a letter and that separator, "--port" without.

@@ -44,7 +44,10 @@ std::string OptionLine(const OptionRow& row) {
 std::string Section(const Command& command) {
   std::string usage = std::string("maru ") + command.name;
   for (const PositionalRow& row : command.positionals) {
-    usage += std::string(" ") + row.name + (row.takes == Takes::kMany ? "..." : "");
+    const std::string name = row.name;
+    usage += row.takes == Takes::kAny    ? " [" + name + "...]"
+             : row.takes == Takes::kMany ? " " + name + "..."
+                                         : " " + name;
   }
   std::string out = std::string("\n## maru ") + command.name + "\n\n" + command.summary +
                     ".\n\n```\n" + usage + " [OPTIONS]\n```\n";

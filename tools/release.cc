@@ -1,11 +1,14 @@
 // maru release: regions that a client of upstream's protocols has left behind.
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "base/units.h"
 #include "tools/commands.h"
 #include "tools/connect.h"
+#include "tools/inspect.h"
 #include "tools/output.h"
 #include "wire/names.h"
 
@@ -22,6 +25,7 @@ constexpr OptionRow kReleaseOptions[] = {
      "Regions that the endpoint of this namespace lent: tcp://HOST:PORT of a `maru-server`; not "
      "needed with --server tcp://HOST:PORT",
      Takes::kOne},
+    {"region", "ID", "", "The region of that id, instead of all of an INSTANCE", Takes::kOne},
     {"dry-run", nullptr, "", "Tell what would be released, change nothing", Takes::kNothing},
     {"force", nullptr, "",
      "Also regions whose client renews its lease, or is connected to the resource manager: it is "
@@ -29,24 +33,41 @@ constexpr OptionRow kReleaseOptions[] = {
      Takes::kNothing},
 };
 constexpr PositionalRow kInstances[] = {
-    {"INSTANCE", "Clients, as `maru stat --regions` shows them", Takes::kMany}};
+    {"INSTANCE", "Clients, by their names or as `maru stat --regions` shows them", Takes::kAny}};
 
-// What there is of one instance, and what became of it.
+// What there is of one instance or region, and what became of it.
 struct Told {
-  std::string instance;
+  std::string instance;  // "" beside a region
+  uint32_t region = 0;   // that was asked for by its id; 0: none
   std::vector<ReleaseReply::Item> regions;
 };
 
-Result<Told> ReleaseAll(Client& client, const std::string& instance, ReleaseMode mode) {
-  Told told{instance, {}};
-  wire::ReleaseRequest request;
-  request.mode = mode;
-  request.instance_id = told.instance;
+Status Add(Client& client, wire::ReleaseRequest request, Told* told) {
   do {
     MARU_ASSIGN_OR_RETURN(const auto reply, Ask<ReleaseReply>(client, request));
-    told.regions.insert(told.regions.end(), reply.items.begin(), reply.items.end());
+    told->regions.insert(told->regions.end(), reply.items.begin(), reply.items.end());
     request.from_region = reply.next_region;
   } while (request.from_region != 0);
+  return OkStatus();
+}
+
+Result<Told> ReleaseRegion(Client& client, uint32_t region, ReleaseMode mode) {
+  Told told{"", region, {}};
+  MARU_RETURN_IF_ERROR(Add(client, {.mode = mode, .region = region}, &told));
+  return told;
+}
+
+Result<Told> ReleaseAll(Client& client, const std::string& instance, ReleaseMode mode) {
+  Told told{instance, 0, {}};
+  MARU_RETURN_IF_ERROR(Add(client, {.mode = mode, .instance_id = instance}, &told));
+  if (!told.regions.empty()) return told;
+  // Names that people cannot be shown as they are have no region by what is shown.
+  MARU_ASSIGN_OR_RETURN(const auto shown, InspectAll(client, wire::InspectTopic::kRegions));
+  for (const auto& region : shown) {
+    if (!region.value("owned", false) || ShownOwner(region) != instance) continue;
+    const auto id = region.at("region_id").get<uint32_t>();
+    MARU_RETURN_IF_ERROR(Add(client, {.mode = mode, .region = id}, &told));
+  }
   return told;
 }
 
@@ -56,12 +77,20 @@ std::string Fate(const ReleaseReply::Item& region) {
     return std::to_string(region.keys) + " keys point into it: its room is free with the last";
   }
   if (region.condemned > 0) return "its room is free when its readers are through";
+  if (region.hold_ms > 0) {
+    return "readers without leases were told of keys in it: its room is free in " +
+           std::to_string((region.hold_ms + 999) / 1000) + " s (--wire-hold)";
+  }
   return "its room is free";
 }
 
+std::string Of(const Told& told) {
+  return told.region != 0 ? "" : " of " + Printable(told.instance);
+}
+
 void PrintRegion(const Told& told, const ReleaseReply::Item& region, ReleaseMode mode) {
-  const std::string name = " region " + std::to_string(region.region.value()) + " of " +
-                           Printable(told.instance) + ", " + FormatSize(region.length_bytes) + ": ";
+  const std::string name = " region " + std::to_string(region.region.value()) + Of(told) + ", " +
+                           FormatSize(region.length_bytes) + ": ";
   switch (region.verdict) {
     case ReleaseVerdict::kReleased:
       PrintLine((mode == ReleaseMode::kTell ? "would release" : "released") + name + Fate(region));
@@ -75,20 +104,30 @@ void PrintRegion(const Told& told, const ReleaseReply::Item& region, ReleaseMode
   }
 }
 
+void PrintSum(const Told& told) {
+  if (told.regions.empty()) {
+    const std::string none =
+        told.region != 0
+            ? "no client of upstream's at this endpoint owns region " + std::to_string(told.region)
+            : "no region" + Of(told) + " at this endpoint";
+    PrintLine(none + "; `maru stat --regions` shows whose there are");
+    return;
+  }
+  if (told.region != 0) return;
+  uint64_t released = 0, bytes = 0;
+  for (const ReleaseReply::Item& region : told.regions) {
+    if (region.verdict != ReleaseVerdict::kReleased) continue;
+    ++released;
+    bytes += region.length_bytes;
+  }
+  PrintLine(Printable(told.instance) + ": " + std::to_string(released) + " of " +
+            std::to_string(told.regions.size()) + " regions, " + FormatSize(bytes));
+}
+
 void PrintTold(const std::vector<Told>& all, ReleaseMode mode) {
   for (const Told& told : all) {
-    uint64_t released = 0, bytes = 0;
-    for (const ReleaseReply::Item& region : told.regions) {
-      PrintRegion(told, region, mode);
-      if (region.verdict != ReleaseVerdict::kReleased) continue;
-      ++released;
-      bytes += region.length_bytes;
-    }
-    PrintLine(told.regions.empty()
-                  ? "no region of " + Printable(told.instance) +
-                        " at this endpoint; `maru stat --regions` shows whose there are"
-                  : Printable(told.instance) + ": " + std::to_string(released) + " of " +
-                        std::to_string(told.regions.size()) + " regions, " + FormatSize(bytes));
+    for (const ReleaseReply::Item& region : told.regions) PrintRegion(told, region, mode);
+    PrintSum(told);
   }
 }
 
@@ -96,11 +135,13 @@ std::string JsonRegion(const Told& told, const ReleaseReply::Item& region, Relea
   const bool tell = mode == ReleaseMode::kTell && region.verdict == ReleaseVerdict::kReleased;
   const std::string verdict =
       tell ? "releasable" : std::string(wire::ReleaseVerdictName(region.verdict));
-  return "{\"instance_id\": " + JsonString(told.instance) +
-         ", \"region_id\": " + std::to_string(region.region.value()) +
+  const std::string whose =
+      told.region != 0 ? "" : "\"instance_id\": " + JsonString(told.instance) + ", ";
+  return "{" + whose + "\"region_id\": " + std::to_string(region.region.value()) +
          ", \"bytes\": " + std::to_string(region.length_bytes) +
          ", \"keys\": " + std::to_string(region.keys) +
          ", \"condemned\": " + std::to_string(region.condemned) +
+         ", \"hold_ms\": " + std::to_string(region.hold_ms) +
          ", \"verdict\": " + JsonString(verdict) + "}";
 }
 
@@ -111,11 +152,18 @@ void PrintJson(const std::vector<Told>& all, ReleaseMode mode) {
   };
   for (const Told& told : all) {
     for (const ReleaseReply::Item& region : told.regions) add(JsonRegion(told, region, mode));
-    if (told.regions.empty()) {
-      add("{\"instance_id\": " + JsonString(told.instance) + ", \"verdict\": \"missing\"}");
-    }
+    if (!told.regions.empty()) continue;
+    add((told.region != 0 ? "{\"region_id\": " + std::to_string(told.region)
+                          : "{\"instance_id\": " + JsonString(told.instance)) +
+        ", \"verdict\": \"missing\"}");
   }
   PrintLine("[" + json + "]");
+}
+
+bool Whole(const Told& told) {
+  return !told.regions.empty() && std::ranges::all_of(told.regions, [](const auto& region) {
+    return region.verdict == ReleaseVerdict::kReleased;
+  });
 }
 
 Result<Exit> RunRelease(const Arguments& arguments) {
@@ -125,17 +173,24 @@ Result<Exit> RunRelease(const Arguments& arguments) {
   const ReleaseMode mode = arguments.Has("dry-run") ? ReleaseMode::kTell
                            : arguments.Has("force") ? ReleaseMode::kForce
                                                     : ReleaseMode::kRelease;
+  const std::vector<std::string> instances = arguments.All("INSTANCE");
+  if (instances.empty() != arguments.Has("region")) {
+    return InvalidArgument("release takes INSTANCE, one at least, or --region ID");
+  }
+  uint64_t id = 0;
+  if (arguments.Has("region")) {
+    MARU_ASSIGN_OR_RETURN(id, arguments.Number("region", 1, layout::kRegionIdMax));
+  }
   ClientOptions options;
   options.name_space = arguments.Get("namespace");
   MARU_ASSIGN_OR_RETURN(const auto client, ConnectTo(arguments, options));
   std::vector<Told> all;
-  bool every = true;
-  for (const std::string& instance : arguments.All("INSTANCE")) {
+  for (const std::string& instance : instances) {
     MARU_ASSIGN_OR_RETURN(Told told, ReleaseAll(*client, instance, mode));
-    every = every && !told.regions.empty();
-    for (const ReleaseReply::Item& region : told.regions) {
-      every = every && region.verdict == ReleaseVerdict::kReleased;
-    }
+    all.push_back(std::move(told));
+  }
+  if (id != 0) {
+    MARU_ASSIGN_OR_RETURN(Told told, ReleaseRegion(*client, static_cast<uint32_t>(id), mode));
     all.push_back(std::move(told));
   }
   if (arguments.json()) {
@@ -143,7 +198,7 @@ Result<Exit> RunRelease(const Arguments& arguments) {
   } else {
     PrintTold(all, mode);
   }
-  return every ? Exit::kDone : Exit::kNotThere;
+  return std::ranges::all_of(all, &Whole) ? Exit::kDone : Exit::kNotThere;
 }
 
 }  // namespace
@@ -154,16 +209,18 @@ extern const Command kRelease = {
     "A client without a lease is never taken for dead, so its regions stay when it dies. "
     "Released,\n"
     "they are nobody's, as if the client had returned them: keys in them stay, and a region goes\n"
-    "with its last key. Be sure that the client is gone: one that lives would go on writing where\n"
-    "others' keys lie by then. Regions whose client renews a lease, or is connected to the "
-    "resource\n"
-    "manager, are kept; both end by themselves when it is gone.\n"
-    "Exit code 1: an instance has no region, or one was kept.\n\n"
+    "with its last key, and not before --wire-hold is over for readers that were told of one. Be\n"
+    "sure that the client is gone: one that lives would go on writing where others' keys lie by\n"
+    "then. Regions whose client renews a lease, or is connected to the resource manager, are\n"
+    "kept; both end by themselves when it is gone.\n"
+    "Exit code 1: an instance has no region, or there is none of that id, or one was kept.\n\n"
     "With --json a list: [{\"instance_id\": TEXT, \"region_id\": N, \"bytes\": N, \"keys\": N,\n"
-    "\"condemned\": N, \"verdict\": \"released\", \"releasable\" (--dry-run), \"leased\" or "
-    "\"connected\"}];\n"
-    "of an instance without a region only its instance_id and the verdict \"missing\".\n\n"
-    "Example: maru release prefill-0 --dry-run",
+    "\"condemned\": N, \"hold_ms\": N, \"verdict\": \"released\", \"releasable\" (--dry-run),\n"
+    "\"leased\" or \"connected\"}], without instance_id for --region; of an instance without a "
+    "region\n"
+    "only its instance_id, of no region only its region_id, and the verdict \"missing\".\n\n"
+    "Examples: maru release prefill-0 --dry-run\n"
+    "          maru release --region 5242884",
     kReleaseOptions,
     kInstances,
     &RunRelease};

@@ -34,7 +34,8 @@ inline constexpr OptionRow kServeOptions[] = {
      "Let --listen and --rm-listen name addresses that other hosts reach, without any protection",
      Takes::kNothing},
     {"wire-hold", "SECONDS", "60",
-     "Keep a page for so long that a client of upstream's, which holds no lease, was told of",
+     "Keep a page, and the room of a region that was given back, for so long when a client of "
+     "upstream's, which holds no lease, was told of keys there",
      Takes::kOne},
     {"region-size", "SIZE", "64MiB", "Cut regions of at least this size", Takes::kOne},
     {"log-level", "LEVEL", "info", "Log to standard error from debug, info, warning or error on",

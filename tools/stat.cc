@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
-#include "layout/describe.h"
 #include "tools/commands.h"
 #include "tools/connect.h"
+#include "tools/inspect.h"
 #include "tools/output.h"
 
 namespace maru::tools {
@@ -20,22 +20,6 @@ constexpr OptionRow kStatOptions[] = {
     {"regions", nullptr, "", "The regions, and whose those are that clients cut", Takes::kNothing},
     {"condemned", nullptr, "", "Deleted pages that readers still hold, and who", Takes::kNothing},
 };
-
-// Every page of a view, as one array.
-Result<Json> InspectAll(Client& client, wire::InspectTopic topic) {
-  Json all = Json::array();
-  wire::InspectRequest request;
-  request.topic = topic;
-  do {
-    MARU_ASSIGN_OR_RETURN(const auto reply, Ask<wire::InspectReply>(client, request));
-    Json part = Json::parse(reply.json, nullptr, false);
-    if (part.is_discarded()) return DataLoss("the server's answer is no JSON");
-    if (!part.is_array()) return part;
-    for (Json& entry : part) all.push_back(std::move(entry));
-    request.cursor = reply.next_cursor;
-  } while (request.cursor != 0);
-  return all;
-}
 
 // What is there without this command, which is a client itself while it asks.
 void LeaveSelfOut(Client& client, wire::InspectTopic topic, Json* json) {
@@ -128,14 +112,14 @@ void PrintClients(const Json& clients) {
 // Who cut it: its client by its own name, or the server.
 std::string CutBy(const Json& region) {
   if (region.value("page_bytes", uint64_t{0}) > 0) return "the server";
-  if (!region.value("owned", false)) return "nobody any more";
-  // The id of a client of the resource manager goes on in the second text.
-  const bool of_rm =
-      region.value("road", "") == layout::RegionRoadName(layout::RegionRoad::kResourceManager);
+  if (!region.value("owned", false)) {
+    // Without a key, and with nothing that a lease holds, there is one thing that it waits for.
+    const bool idle = region.at("pages").value("all", uint64_t{0}) == 0;
+    return idle ? "nobody any more, on hold (--wire-hold)" : "nobody any more";
+  }
   // Names of instances are an endpoint's own.
   const std::string endpoint = region.value("namespace", "");
-  return Text(region, "instance_id") + (of_rm ? Printable(region.value("lease_id", "")) : "") +
-         (endpoint.empty() ? "" : " at " + Printable(endpoint));
+  return ShownOwner(region) + (endpoint.empty() ? "" : " at " + Printable(endpoint));
 }
 
 void PrintRegions(const Json& regions) {

@@ -161,7 +161,7 @@ Status Lending::Refusal(const AskedRegion& asked) const {
   if (asked.refused.code() == StatusCode::kResourceExhausted && asked.bytes > asked.largest_pool) {
     return InvalidArgument("no pool is as large as " + std::to_string(asked.bytes) + " bytes");
   }
-  const std::string left = LeftBehind();
+  const std::string left = LeftBehind() + OnHold();
   if (asked.refused.code() != StatusCode::kResourceExhausted || left.empty()) return asked.refused;
   return ResourceExhausted(std::string(asked.refused.message()) + left);
 }
@@ -179,6 +179,26 @@ std::string Lending::LeftBehind() const {
   return "; keys of clients that have gone keep " + FormatSizeExact(bytes) + " (" +
          std::to_string(regions) + (regions == 1 ? " region" : " regions") +
          "): delete them to have the room back";
+}
+
+std::string Lending::OnHold() const {
+  uint64_t regions = 0, bytes = 0, first_unix_ns = UINT64_MAX;
+  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
+    for (const auto& [slot, region] : stock->client_regions().all()) {
+      if (!region->idle()) continue;
+      ++regions;
+      bytes += region->cut.length_bytes;
+      first_unix_ns = std::min(first_unix_ns, region->cut.hold_until_unix_ns);
+    }
+  }
+  if (regions == 0) return "";
+  constexpr uint64_t kSecondNs = 1'000'000'000;
+  const uint64_t left_ns = first_unix_ns - std::min(first_unix_ns, core_->NowUnix());
+  return "; " + FormatSizeExact(bytes) + " (" + std::to_string(regions) +
+         (regions == 1 ? " region" : " regions") +
+         ") was given back and is on hold, for readers without leases that were told of keys there"
+         " (--wire-hold): the first for " +
+         std::to_string((left_ns + kSecondNs - 1) / kSecondNs) + " s";
 }
 
 const AskedRegion* Lending::AskedUnder(const RegionLeases::Key& key) const {

@@ -111,8 +111,10 @@ class Lending {
   const AskedRegion* AskedUnder(const RegionLeases::Key& key) const;
   // Why there is none.
   Status Refusal(const AskedRegion& asked) const;
-  // What clients that have gone keep by their keys, as a part of an error; "" if nothing.
+  // What clients that have gone keep by their keys, and what is kept for readers without leases, as
+  // parts of an error; "" if nothing.
   std::string LeftBehind() const;
+  std::string OnHold() const;
 
   Core* core_;
   ClientRoom* room_;

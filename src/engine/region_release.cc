@@ -1,5 +1,6 @@
 #include "engine/region_release.h"
 
+#include <algorithm>
 #include <map>
 
 #include "base/log.h"
@@ -18,6 +19,19 @@ bool RegionRelease::Owns(const Who& who, const ClientRegions::Region& region) {
     return ResourceManager::ClientIdOf(client) == who.rm_client_id;
   }
   return client.endpoint == who.endpoint && client.instance_id == who.instance_id;
+}
+
+bool RegionRelease::IsAsked(const wire::ReleaseRequest& request, const Who& who,
+                            const ClientRegions::Region& region) {
+  if (request.region == 0) return Owns(who, region);
+  return region.owned() && region.Serves(who.endpoint) && region.cut.id.value() == request.region;
+}
+
+uint64_t RegionRelease::HoldMs(const ClientRegions::Region& region) const {
+  constexpr uint64_t kMillisecondNs = 1'000'000;
+  const uint64_t now_unix_ns = core_->NowUnix();
+  const uint64_t until_unix_ns = std::max(region.cut.hold_until_unix_ns, now_unix_ns);
+  return (until_unix_ns - now_unix_ns + kMillisecondNs - 1) / kMillisecondNs;
 }
 
 ReleaseVerdict RegionRelease::Judge(const Lending::Lent& lent, ReleaseMode mode) const {
@@ -46,7 +60,8 @@ void RegionRelease::Release(const Client& client, const wire::ReleaseRequest& re
   std::map<RegionId, Lending::Lent> owned;
   for (const std::unique_ptr<Stock>& stock : core_->stocks) {
     for (const auto& [slot, region] : stock->client_regions().all()) {
-      if (region->cut.id.value() < request.from_region || !Owns(who, *region)) continue;
+      if (region->cut.id.value() < request.from_region) continue;
+      if (!IsAsked(request, who, *region)) continue;
       owned.emplace(region->cut.id, Lending::Lent{stock.get(), region.get()});
     }
   }
@@ -58,15 +73,18 @@ void RegionRelease::Release(const Client& client, const wire::ReleaseRequest& re
     }
     const ClientRegions::Region& region = *lent.region;
     const ReleaseVerdict verdict = Judge(lent, request.mode);
-    reply->items.push_back(
-        {id, region.cut.length_bytes, region.extents.size(), region.condemned, verdict});
+    reply->items.push_back({id, region.cut.length_bytes, region.extents.size(), region.condemned,
+                            HoldMs(region), verdict});
     if (verdict != ReleaseVerdict::kReleased || request.mode == ReleaseMode::kTell) continue;
     End(lent);  // the region may be gone
     ++released;
   }
   if (released == 0) return;
-  LogInfo(std::to_string(released) + " regions of " + std::string(request.instance_id) +
-          " were released by hand: they have no owner any more");
+  const std::string which =
+      request.region != 0
+          ? "region " + std::to_string(request.region) + " was"
+          : std::to_string(released) + " regions of " + std::string(request.instance_id) + " were";
+  LogInfo(which + " released by hand: no owner any more");
 }
 
 }  // namespace maru::engine

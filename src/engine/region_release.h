@@ -28,6 +28,10 @@ class RegionRelease {
     uint64_t endpoint = 0;
   };
   static bool Owns(const Who& who, const ClientRegions::Region& region);
+  // Of the client's endpoint or the resource manager's.
+  static bool IsAsked(const wire::ReleaseRequest& request, const Who& who,
+                      const ClientRegions::Region& region);
+  uint64_t HoldMs(const ClientRegions::Region& region) const;
   wire::ReleaseVerdict Judge(const Lending::Lent& lent, wire::ReleaseMode mode) const;
   void End(const Lending::Lent& lent) const;
 

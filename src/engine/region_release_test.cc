@@ -28,7 +28,7 @@ class RegionReleaseTest : public testing::Test {
   std::vector<ReleaseReply::Item> Release(std::string_view instance, ReleaseMode mode,
                                           std::string_view name_space = "") {
     TestClient tool(&host_, {.name_space = std::string(name_space)});
-    const auto reply = tool.Ask<ReleaseReply>(wire::ReleaseRequest{mode, 0, instance});
+    const auto reply = tool.Ask<ReleaseReply>(wire::ReleaseRequest{mode, 0, 0, instance});
     EXPECT_EQ(reply.next_region, 0u);
     tool.Die();
     return reply.items;
@@ -111,6 +111,59 @@ TEST_F(RegionReleaseTest, ReadersOfADeletedKeyAreToldAndWaitedFor) {
   reader.Release(page);
   host_.Tick();
   EXPECT_EQ(Lent(), 0u);
+}
+
+TEST_F(RegionReleaseTest, HowLongARegionStaysOnHoldIsTold) {
+  UpstreamClient dead(&host_, "dead");
+  const uint64_t region = dead.Alloc(), untold = dead.Alloc();
+  ASSERT_TRUE(dead.Register("key", region, 0));
+  ASSERT_TRUE(dead.Lookup("key").has_value());
+  ASSERT_TRUE(dead.Delete("key"));
+  host_.Pass(3 * kSecondNs);
+  for (const ReleaseMode mode : {ReleaseMode::kTell, ReleaseMode::kRelease}) {
+    const auto items = Release("dead", mode);
+    ASSERT_EQ(items.size(), 2u);
+    EXPECT_EQ(items[0].region.value(), region);
+    EXPECT_EQ(items[0].hold_ms, 57'000u);
+    EXPECT_EQ(items[1].region.value(), untold);
+    EXPECT_EQ(items[1].hold_ms, 0u);
+  }
+  EXPECT_EQ(Lent(), 4 * kMiB);
+  host_.Pass(57 * kSecondNs);
+  EXPECT_EQ(Lent(), 0u);
+}
+
+TEST_F(RegionReleaseTest, AHoldThatIsOverIsNone) {
+  UpstreamClient dead(&host_, "dead");
+  const uint64_t region = dead.Alloc();
+  ASSERT_TRUE(dead.Register("key", region, 0));
+  ASSERT_TRUE(dead.Lookup("key").has_value());
+  ASSERT_TRUE(dead.Delete("key"));
+  host_.Pass(61 * kSecondNs);
+  EXPECT_EQ(Release("dead")[0].hold_ms, 0u);
+  EXPECT_EQ(Lent(), 0u);
+}
+
+TEST_F(RegionReleaseTest, OneRegionByItsId) {
+  UpstreamClient a(&host_, ""), there(&host_, "b", "", kEndpoint);
+  RmTestClient rm(&host_, "node:1", 1);
+  const uint64_t first = a.Alloc(), second = a.Alloc(), elsewhere = there.Alloc();
+  const auto of_rm = rm.Alloc(4 * kMiB, 1);
+  TestClient tool(&host_);
+  const auto release = [&tool](uint64_t region, ReleaseMode mode) {
+    return tool.Ask<ReleaseReply>({wire::ReleaseRequest{mode, 0, static_cast<uint32_t>(region)}})
+        .items;
+  };
+  ExpectOne(release(second, ReleaseMode::kRelease), second, ReleaseVerdict::kReleased);
+  EXPECT_TRUE(release(second, ReleaseMode::kRelease).empty());
+  EXPECT_TRUE(a.Register("key", first, 0));
+  EXPECT_FALSE(a.Register("late", second, 0));
+  // Another endpoint's is not this one's, and what the resource manager lent is no endpoint's.
+  EXPECT_TRUE(release(elsewhere, ReleaseMode::kForce).empty());
+  const uint64_t lent = of_rm.handle.region_id;
+  ExpectOne(release(lent, ReleaseMode::kRelease), lent, ReleaseVerdict::kConnected);
+  ExpectOne(release(lent, ReleaseMode::kForce), lent, ReleaseVerdict::kReleased);
+  EXPECT_EQ(Lent(), 8 * kMiB);
 }
 
 TEST_F(RegionReleaseTest, ToTellChangesNothing) {
@@ -206,7 +259,7 @@ TEST_F(RegionReleaseTest, MoreThanAMessageTakesAreReleasedInSeveral) {
   UpstreamClient dead(&host, "dead");
   for (uint32_t i = 0; i < wire::kRegionsPerReleaseMax + 3; ++i) dead.Alloc(2 * kMiB);
   TestClient tool(&host);
-  wire::ReleaseRequest request{ReleaseMode::kRelease, 0, "dead"};
+  wire::ReleaseRequest request{ReleaseMode::kRelease, 0, 0, "dead"};
   const auto first = tool.Ask<ReleaseReply>(request);
   EXPECT_EQ(first.items.size(), wire::kRegionsPerReleaseMax);
   ASSERT_NE(first.next_region, 0u);

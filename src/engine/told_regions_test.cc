@@ -101,6 +101,22 @@ TEST_F(ToldRegionsTest, NoHoldOutlivesTheReadersBoot) {
   EXPECT_EQ(Regions(), 0u);
 }
 
+TEST_F(ToldRegionsTest, ARegionThatFindsNoRoomIsToldOfWhatIsOnHold) {
+  UpstreamClient a(&host_, "a");
+  EXPECT_EQ(a.TryAlloc(62 * kMiB).error.find("on hold"), std::string::npos);
+  const uint64_t region = Told(&a);
+  ASSERT_TRUE(a.Delete("key"));
+  EXPECT_EQ(a.TryAlloc(62 * kMiB).error.find("on hold"), std::string::npos);  // it is a's own
+  ASSERT_TRUE(a.Return(region));
+  host_.Pass(3 * kSecondNs);
+  const std::string error = a.TryAlloc(62 * kMiB).error;
+  EXPECT_NE(error.find("4MiB (1 region) was given back and is on hold"), std::string::npos)
+      << error;
+  EXPECT_TRUE(error.ends_with("the first for 57 s")) << error;
+  host_.Pass(57 * kSecondNs);
+  EXPECT_EQ(a.TryAlloc(62 * kMiB).error.find("on hold"), std::string::npos);
+}
+
 TEST_F(ToldRegionsTest, TheOwnersRoomIsTheOwners) {
   UpstreamClient a(&host_, "a");
   TestClient ours(&host_);

@@ -141,10 +141,10 @@ TEST(GoldenFrames, Audit) {
 }
 
 TEST(GoldenFrames, Release) {
-  ExpectRequest(ReleaseRequest{ReleaseMode::kRelease, 0, "dec-0"}, 17, kEpoch, kReleaseRequestFrame,
-                "release-request");
-  const ReleaseReply reply{{{RegionId(0x500004), 4 << 20, 3, 0, ReleaseVerdict::kReleased},
-                            {RegionId(0x500005), 2 << 20, 0, 1, ReleaseVerdict::kLeased}},
+  ExpectRequest(ReleaseRequest{ReleaseMode::kRelease, 0, 0, "dec-0"}, 17, kEpoch,
+                kReleaseRequestFrame, "release-request");
+  const ReleaseReply reply{{{RegionId(0x500004), 4 << 20, 3, 0, 60'000, ReleaseVerdict::kReleased},
+                            {RegionId(0x500005), 2 << 20, 0, 1, 0, ReleaseVerdict::kLeased}},
                            0};
   ExpectReply(MessageType::kRelease, OkStatus(), reply, 17, kReleaseReplyFrame, "release-reply");
 }

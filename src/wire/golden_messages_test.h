@@ -183,15 +183,16 @@ inline constexpr char kUnpinReplyFrame[] = R"(
     0026:)";
 
 inline constexpr char kReleaseRequestFrame[] = R"(
-    0000: 4d 41 52 55 10 00 00 00 0e 00 00 00 00 00 00 00  ; release, 14 bytes
+    0000: 4d 41 52 55 10 00 00 00 12 00 00 00 00 00 00 00  ; release, 18 bytes
     0010: 11 00 00 00 00 00 00 00 88 77 66 55 44 33 22 11  ; request 17
     0020: 02                       ; mode: release
     0021: 00 00 00 00              ; from_region: the first
-    0025: 05 00 00 00 64 65 63 2d 30  ; instance_id: "dec-0"
-    002e:)";
+    0025: 00 00 00 00              ; region: all
+    0029: 05 00 00 00 64 65 63 2d 30  ; instance_id: "dec-0"
+    0032:)";
 
 inline constexpr char kReleaseReplyFrame[] = R"(
-    0000: 4d 41 52 55 10 80 00 00 42 00 00 00 00 00 00 00  ; release reply, 66 bytes
+    0000: 4d 41 52 55 10 80 00 00 52 00 00 00 00 00 00 00  ; release reply, 82 bytes
     0010: 11 00 00 00 00 00 00 00 88 77 66 55 44 33 22 11
     0020: 00 00 00 00              ; next_region: these were all
     0024: 02 00 00 00              ; two items
@@ -199,12 +200,14 @@ inline constexpr char kReleaseReplyFrame[] = R"(
     002c: 00 00 40 00 00 00 00 00  ; length_bytes: 4 MiB
     0034: 03 00 00 00 00 00 00 00  ; keys
     003c: 00 00 00 00 00 00 00 00  ; condemned
-    0044: 01                       ; verdict: released
-    0045: 05 00 50 00              ; region 0x500005
-    0049: 00 00 20 00 00 00 00 00  ; length_bytes: 2 MiB
-    0051: 00 00 00 00 00 00 00 00  ; keys
-    0059: 01 00 00 00 00 00 00 00  ; condemned
-    0061: 02                       ; verdict: leased
-    0062:)";
+    0044: 60 ea 00 00 00 00 00 00  ; hold_ms: a minute
+    004c: 01                       ; verdict: released
+    004d: 05 00 50 00              ; region 0x500005
+    0051: 00 00 20 00 00 00 00 00  ; length_bytes: 2 MiB
+    0059: 00 00 00 00 00 00 00 00  ; keys
+    0061: 01 00 00 00 00 00 00 00  ; condemned
+    0069: 00 00 00 00 00 00 00 00  ; hold_ms: none
+    0071: 02                       ; verdict: leased
+    0072:)";
 
 }  // namespace maru::wire

@@ -250,7 +250,7 @@ struct UnpinReply {
 
 // Regions of a client of upstream's protocols that is gone, in order of their ids: those that the
 // metadata endpoint of the asker's namespace lent to an instance of that id, and those of a client
-// of the resource manager that has it.
+// of the resource manager that has it; or one region of either, by its own id.
 enum class ReleaseMode : uint8_t {
   kTell = 1,     // changes nothing
   kRelease = 2,  // but those whose client is known to live
@@ -264,6 +264,7 @@ enum class ReleaseVerdict : uint8_t {
 struct ReleaseRequest {
   ReleaseMode mode = ReleaseMode::kTell;
   uint32_t from_region = 0;  // ids from there on
+  uint32_t region = 0;       // that one alone, whatever instance has it; 0: all of the instance
   std::string_view instance_id;
 };
 struct ReleaseReply {
@@ -272,6 +273,7 @@ struct ReleaseReply {
     uint64_t length_bytes = 0;
     uint64_t keys = 0;       // that point into it: it goes with the last of them
     uint64_t condemned = 0;  // deleted ones whose bytes readers hold
+    uint64_t hold_ms = 0;    // from now on: readers without leases were told of keys in it
     ReleaseVerdict verdict = ReleaseVerdict::kReleased;
   };
   std::vector<Item> items;   // kRegionsPerReleaseMax at most

@@ -93,6 +93,7 @@ constexpr void Walk(V& v, M& m) {
   v.Number("length_bytes", m.length_bytes, layout::kPoolBytesMax);
   v.Number("keys", m.keys);
   v.Number("condemned", m.condemned);
+  v.Number("hold_ms", m.hold_ms);
   v.Choice("verdict", m.verdict, ReleaseVerdict::kConnected);
 }
 
@@ -180,6 +181,7 @@ template <typename V, Is<ReleaseRequest> M>
 constexpr void Walk(V& v, M& m) {
   v.Choice("mode", m.mode, ReleaseMode::kForce);
   v.Number("from_region", m.from_region);
+  v.Number("region", m.region, layout::kRegionIdMax);
   v.Text("instance_id", m.instance_id, kInstanceIdBytesMax);
 }
 

@@ -88,6 +88,53 @@ class Release(Served):
             self.assertFalse(self.client.register("late", region, 8192, 1)["is_new"])
         self.assertIn("no region of dead", self.release("dead", code=1))
 
+    def test_room_that_is_kept_for_readers_is_not_said_to_be_free(self):
+        region = self.client.alloc("dead", REGION)["handle"]["region_id"]
+        self.client.register("key", region, 0, 4096)
+        self.assertTrue(self.client.lookup("key")["found"])
+        self.assertTrue(self.client.delete("key")["success"])
+        for words in (("--dry-run",), ()):
+            said = self.release("dead", *words)
+            self.assertRegex(said, f"region {region} of dead, 8 MiB: .* its room is free in "
+                                   r"\d+ s \(--wire-hold\)\n")
+        self.assertRegex(self.server.run("stat", "--regions").stdout.decode(),
+                         r"nobody any more, on hold \(--wire-hold\)\n")
+        while (reply := self.client.alloc("next", REGION))["success"]:
+            pass
+        self.assertRegex(reply["error"], r"8MiB \(1 region\) was given back and is on hold.*"
+                                         r"the first for \d+ s$")
+
+    def test_names_are_taken_as_they_are_shown(self):
+        names = ("a\nb", "c\x85d", "")
+        shown = ("a\\x0ab", "c\\x85d", '""')
+        rows = {}
+        for name, as_shown in zip(names, shown):
+            region = self.client.alloc(name, REGION)["handle"]["region_id"]
+            rows[as_shown] = str(region)
+        table = self.server.run("stat", "--regions").stdout.decode()
+        for as_shown, region in rows.items():
+            line, = (line for line in table.splitlines() if line.split()[1] == region)
+            self.assertEqual(line.split()[-1], as_shown)
+            self.assertEqual(self.verdicts(as_shown), [(int(region), "released")])
+            self.assertEqual(self.verdicts(as_shown, code=1), [(None, "missing")])
+        # As they are, too.
+        for name in names:
+            region = self.client.alloc(name, REGION)["handle"]["region_id"]
+            self.assertEqual(self.verdicts(name), [(region, "released")])
+
+    def test_one_region_by_its_id(self):
+        first, second = (self.client.alloc("a", REGION)["handle"]["region_id"] for _ in range(2))
+        leased = self.client.alloc("b", REGION, lease_id="l1")["handle"]["region_id"]
+        self.assertEqual(self.verdicts("--region", str(second), "--dry-run"),
+                         [(second, "releasable")])
+        self.assertEqual(self.release("--region", str(second)),
+                         f"released region {second}, 8 MiB: its room is free\n")
+        self.assertEqual(self.verdicts("--region", str(second), code=1), [(second, "missing")])
+        self.assertIn(f"owns region {second}", self.release("--region", str(second), code=1))
+        self.assertEqual(self.verdicts("--region", str(leased), code=1), [(leased, "leased")])
+        self.assertTrue(self.client.register("key", first, 0, 1)["is_new"])
+        self.assertFalse(self.client.register("late", second, 0, 1)["is_new"])
+
     def test_it_is_so_after_a_kill_of_the_server(self):
         regions = self.taken_by_one_that_dies()
         self.release("dead")
@@ -135,6 +182,10 @@ class Release(Served):
         done = self.server.run("release", "a", "--force", "--dry-run")
         self.assertEqual(done.returncode, 2)
         self.assertIn(b"one at a time", done.stderr)
+        for words in ((), ("a", "--region", "1")):
+            done = self.server.run("release", *words)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(b"INSTANCE, one at least, or --region ID", done.stderr)
         done = self.server.run("release", "n" * 4097)
         self.assertEqual(done.returncode, 2)
         self.assertIn(b"4097", done.stderr)
