@@ -86,7 +86,10 @@ struct SecondPoolTest : testing::Test {
   int Fill() {
     int stored = 0;
     while (LiveIn(1) == 0) {
-      EXPECT_TRUE(PutLong(one, stored)) << stored;
+      if (!PutLong(one, stored)) {
+        ADD_FAILURE() << "not stored: " << stored;
+        break;
+      }
       ++stored;
     }
     return stored;
