@@ -117,7 +117,8 @@ constexpr OptionRow kServerOptions[] = {
     {"port", "PORT", "5555", "Listen at this port; 0: any free one", Takes::kOne},
     {"rm-address", "HOST:PORT", "127.0.0.1:9850", "The resource manager, which owns the pools",
      Takes::kOne},
-    {kDaxPath, "PATH", "", "Take regions from this pool alone; may be given several times: from the first that has room",
+    {kDaxPath, "PATH", "",
+     "Take regions from this pool alone; may be given several times: from the first that has room",
      Takes::kMany},
     {kLeaseTtl, "SECONDS", "30",
      "A client that has a lease loses its regions when it has not renewed it for so long; 0: "
