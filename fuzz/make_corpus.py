@@ -119,7 +119,9 @@ def frame_reply_seeds():
         "list": (13, struct.pack("<QI", 5, 2) + item + item),
         "audit": (14, struct.pack("<QQQ", 0, 9, 9) + b"\1" + text(b'{"clean": true}')),
         "unpin": (15, struct.pack("<IBB", 2, 1, 0)),
-        "release": (16, struct.pack("<II", 9, 2) + 2 * struct.pack("<IQQQQB", 7, 2 << 20, 1, 0, 9, 3)),
+        "release": (
+            16, struct.pack("<II", 9, 2) + 2 * struct.pack("<IQQQQB", 7, 2 << 20, 1, 0, 9, 3)
+        ),
     }
     seeds = {name.removesuffix("-reply"): dump("frame.md", name) for name in names}
     seeds |= {name: frame(number, payload, True) for name, (number, payload) in payloads.items()}

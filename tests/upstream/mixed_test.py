@@ -29,7 +29,7 @@ MEETINGS = 2  # of all instances in each race: before they store, after they hav
 
 
 def block_bytes(block):
-    """What `maru replay` stores under block/PAGE/N (tools/workload.h); the generator is SplitMix64."""
+    """What `maru replay` stores under block/PAGE/N (tools/workload.h); by SplitMix64."""
     words = []
     for i in range(PAGE // 8):
         state = (block * 0x9E3779B97F4A7C15 + i + 0x9E3779B97F4A7C15) & MASK

@@ -305,8 +305,9 @@ class Descriptors(unittest.TestCase):
             self.assertEqual(len(silent), 300)
 
     def test_connections_at_the_metadata_endpoint_leave_some_for_others(self):
-        with Server(self.limited(), size="32MiB", listen=ANY_METADATA, rm_listen=ANY_RM) as server, \
-                server.waiting_instance(), metadata.MetadataClient(server.metadata) as before:
+        limited = Server(self.limited(), size="32MiB", listen=ANY_METADATA, rm_listen=ANY_RM)
+        with limited as server, server.waiting_instance(), \
+                metadata.MetadataClient(server.metadata) as before:
             self.assertTrue(before.handshake()["success"])
             address = ("127.0.0.1", int(server.metadata.rpartition(":")[2]))
             many = [self.enterContext(socket.create_connection(address)) for _ in range(700)]
