@@ -38,6 +38,7 @@ NB_MODULE(_maru_of_main, module) {
 }
 
 // That module, whose first step refuses.
+// NOLINTNEXTLINE(bugprone-reserved-identifier): the name that Python looks for
 extern "C" NB_EXPORT PyObject* PyInit__maru() {
   PyObject* const made = PyInit__maru_of_main();
   if (made == nullptr) return nullptr;

@@ -117,7 +117,7 @@ bool Extents::RegisterOne(const Looked& looked) {
     return false;
   }
   const wire::compat::RegisterEntry& entry = *looked.entry;
-  if (looked.lent.region == nullptr) {
+  if (looked.lent.region == nullptr || !looked.key.has_value()) {
     Refuse(entry, looked.wrong);
     return false;
   }
