@@ -350,6 +350,7 @@ TEST(FullPool, WhoseLargePageOthersTakeAsksAgain) {
     return DirectLink::Road::kWhole;
   };
   const Result<PageHandle> page = one->Alloc(1);
+  one.link.road = nullptr;  // it names what lives here
   EXPECT_OK(page);
   EXPECT_EQ(taken.size(), 12u);
   EXPECT_EQ(one.counters().unknown, 0u);
