@@ -166,37 +166,42 @@ Status Lending::Refusal(const AskedRegion& asked) const {
   return ResourceExhausted(std::string(asked.refused.message()) + left);
 }
 
-std::string Lending::LeftBehind() const {
-  uint64_t regions = 0, bytes = 0;
+template <typename Kept>
+Lending::Sum Lending::SumOf(const Kept& kept) const {
+  Sum sum;
   for (const std::unique_ptr<Stock>& stock : core_->stocks) {
     for (const auto& [slot, region] : stock->client_regions().all()) {
-      if (region->owned() || region->extents.empty()) continue;
-      ++regions;
-      bytes += region->cut.length_bytes;
+      if (!kept(*region)) continue;
+      ++sum.regions;
+      sum.bytes += region->cut.length_bytes;
+      sum.first_hold_unix_ns = std::min(sum.first_hold_unix_ns, region->cut.hold_until_unix_ns);
     }
   }
-  if (regions == 0) return "";
-  return "; keys of clients that have gone keep " + FormatSizeExact(bytes) + " (" +
-         std::to_string(regions) + (regions == 1 ? " region" : " regions") +
-         "): delete them to have the room back";
+  return sum;
+}
+
+std::string Lending::Sum::Text() const {
+  return FormatSizeExact(bytes) + " (" + std::to_string(regions) +
+         (regions == 1 ? " region)" : " regions)");
+}
+
+std::string Lending::LeftBehind() const {
+  const Sum sum = SumOf([](const ClientRegions::Region& region) {
+    return !region.owned() && !region.extents.empty();
+  });
+  if (sum.regions == 0) return "";
+  return "; keys of clients that have gone keep " + sum.Text() +
+         ": delete them to have the room back";
 }
 
 std::string Lending::OnHold() const {
-  uint64_t regions = 0, bytes = 0, first_unix_ns = UINT64_MAX;
-  for (const std::unique_ptr<Stock>& stock : core_->stocks) {
-    for (const auto& [slot, region] : stock->client_regions().all()) {
-      if (!region->idle()) continue;
-      ++regions;
-      bytes += region->cut.length_bytes;
-      first_unix_ns = std::min(first_unix_ns, region->cut.hold_until_unix_ns);
-    }
-  }
-  if (regions == 0) return "";
+  const Sum sum = SumOf([](const ClientRegions::Region& region) { return region.idle(); });
+  if (sum.regions == 0) return "";
   constexpr uint64_t kSecondNs = 1'000'000'000;
-  const uint64_t left_ns = first_unix_ns - std::min(first_unix_ns, core_->NowUnix());
-  return "; " + FormatSizeExact(bytes) + " (" + std::to_string(regions) +
-         (regions == 1 ? " region" : " regions") +
-         ") was given back and is on hold, for readers without leases that were told of keys there"
+  const uint64_t left_ns =
+      sum.first_hold_unix_ns - std::min(sum.first_hold_unix_ns, core_->NowUnix());
+  return "; " + sum.Text() +
+         " was given back and is on hold, for readers without leases that were told of keys there"
          " (--wire-hold): the first for " +
          std::to_string((left_ns + kSecondNs - 1) / kSecondNs) + " s";
 }

@@ -111,6 +111,13 @@ class Lending {
   const AskedRegion* AskedUnder(const RegionLeases::Key& key) const;
   // Why there is none.
   Status Refusal(const AskedRegion& asked) const;
+  // Regions of which an error tells.
+  struct Sum {
+    uint64_t regions = 0, bytes = 0, first_hold_unix_ns = UINT64_MAX;
+    std::string Text() const;
+  };
+  template <typename Kept>
+  Sum SumOf(const Kept& kept) const;
   // What clients that have gone keep by their keys, and what is kept for readers without leases, as
   // parts of an error; "" if nothing.
   std::string LeftBehind() const;
