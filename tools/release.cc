@@ -74,7 +74,8 @@ Result<Told> ReleaseAll(Client& client, const std::string& instance, ReleaseMode
 // What keeps its room for now.
 std::string Fate(const ReleaseReply::Item& region) {
   if (region.keys > 0) {
-    return std::to_string(region.keys) + " keys point into it: its room is free with the last";
+    return (region.keys == 1 ? "1 key points" : std::to_string(region.keys) + " keys point") +
+           " into it: its room is free with the last";
   }
   if (region.condemned > 0) return "its room is free when its readers are through";
   if (region.hold_ms > 0) {

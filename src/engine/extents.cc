@@ -13,7 +13,7 @@ namespace maru::engine {
 namespace {
 
 constexpr uint64_t kRefusalLogPauseNs = 1'000'000'000;
-constexpr uint64_t kEvictionPauseNs = 1'000'000'000;
+constexpr uint64_t kNoRoomPauseNs = 1'000'000'000;
 
 const layout::PageRecord& RecordOf(const Core::Hit& hit) {
   return *hit.stock->pool().view().Record(hit.record);
@@ -153,19 +153,21 @@ Lending::Lent Extents::PlaceOf(const catalogue::Namespace& name_space,
 Result<RecordNumber> Extents::RegisterWithRoom(const Lending::Lent& lent,
                                                const catalogue::KeyRef& key,
                                                const catalogue::Writer::ExtentBirth& birth) {
-  Result<RecordNumber> record = lent.stock->RegisterExtent(*lent.region, key, birth);
-  // Pages that go give text and index entries back, but no number of a record: those of their
+  const auto once_more = [&] { return lent.stock->RegisterExtent(*lent.region, key, birth); };
+  Result<RecordNumber> record = once_more();
+  if (record.ok() || core_->now_ns < no_room_before_ns_) return record;
+  if (core_->FreeIdleRegions(lent.stock, 0) > 0) record = once_more();
+  // Keys that go give text and index entries back, but no number of a record: those of their
   // region stay with it.
-  if (record.ok() || !lent.stock->writer().ExtentRecordFree()) return record;
-  if (core_->now_ns < no_eviction_before_ns_) return record;
-  if (evictor_->Evict({.pool = lent.stock}, 0) == 0) return record;
-  record = lent.stock->RegisterExtent(*lent.region, key, birth);
-  const uint64_t text_bytes = key.name_space.size() + key.key.size();
-  if (!record.ok() && !lent.stock->writer().TextFits(text_bytes) && text_room_->Make(lent.stock)) {
-    record = lent.stock->RegisterExtent(*lent.region, key, birth);
+  if (!record.ok() && lent.stock->writer().ExtentRecordFree() &&
+      evictor_->Evict({.pool = lent.stock}, 0) > 0) {
+    record = once_more();
+    const uint64_t text_bytes = key.name_space.size() + key.key.size();
+    const bool lacks_text = !record.ok() && !lent.stock->writer().TextFits(text_bytes);
+    if (lacks_text && text_room_->Make(lent.stock)) record = once_more();
   }
-  // A client goes on with register upon register: not each of them may take a batch for nothing.
-  if (!record.ok()) no_eviction_before_ns_ = core_->now_ns + kEvictionPauseNs;
+  // A client goes on with register upon register: not each of them may look for room for nothing.
+  if (!record.ok()) no_room_before_ns_ = core_->now_ns + kNoRoomPauseNs;
   return record;
 }
 

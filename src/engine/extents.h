@@ -97,7 +97,7 @@ class Extents {
   Evictor* evictor_;
   TextRoom* text_room_;
   Lending* lending_;
-  uint64_t no_eviction_before_ns_ = 0;  // the last one made no room for any key of an extent
+  uint64_t no_room_before_ns_ = 0;  // the last search found no room for any key of an extent
 };
 
 }  // namespace maru::engine

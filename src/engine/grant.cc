@@ -35,21 +35,25 @@ Status Granting::Grant(Client* client, uint64_t page_bytes, uint32_t count,
   Cut(first, client, page_bytes, count, pages);
   if (pages->empty() && Cutting(first, page_bytes)) return OkStatus();
   if (pages->size() < count) TakeReturned(first, client, page_bytes, count, pages);
-  if (pages->empty() && FreeOtherSizes(first, page_bytes) > 0) {
-    Cut(first, client, page_bytes, count, pages);
-    if (pages->empty() && Cutting(first, page_bytes)) return OkStatus();
-  }
-  if (pages->empty() && first != Pools::kAll && !KeysGoElsewhere(page_bytes)) {
-    TakeFree(Pools::kAll, client, page_bytes, count, pages);
-    Cut(Pools::kAll, client, page_bytes, count, pages);
-    if (pages->empty() && Cutting(Pools::kAll, page_bytes)) return OkStatus();
-  }
+  if (pages->empty() && TakeUnused(first, client, page_bytes, count, pages)) return OkStatus();
   // Recall of grants that lie idle in other hands belongs here: after what is free, before keys go.
   if (pages->empty()) TakeEvicted(client, page_bytes, count, pages);
   // Regions of other page sizes whose keys could go belong here.
   if (pages->empty()) return Refuse(core_, *client, NothingMayGo(page_bytes));
   core_->counters.pages_granted += pages->size();
   return OkStatus();
+}
+
+bool Granting::TakeUnused(Pools first, Client* client, uint64_t page_bytes, uint32_t count,
+                          std::vector<wire::PageRef>* granted) {
+  if (FreeOtherSizes(first, page_bytes) > 0) {
+    Cut(first, client, page_bytes, count, granted);
+    if (granted->empty() && Cutting(first, page_bytes)) return true;
+  }
+  if (!granted->empty() || first == Pools::kAll || KeysGoElsewhere(page_bytes)) return false;
+  TakeFree(Pools::kAll, client, page_bytes, count, granted);
+  Cut(Pools::kAll, client, page_bytes, count, granted);
+  return granted->empty() && Cutting(Pools::kAll, page_bytes);
 }
 
 void Granting::TakeReturned(Pools pools, Client* client, uint64_t page_bytes, uint32_t count,
@@ -93,8 +97,9 @@ void Granting::Refill(Client* client, uint64_t page_bytes, uint32_t count,
   const Scope scope{.page_bytes = page_bytes};
   if (pages->empty() && !Cutting(first, page_bytes) && client->granted_bytes == 0 &&
       scope.LivePages(*core_) >= kLivePerRefill) {
-    if (FreeOtherSizes(first, page_bytes) > 0) Cut(first, client, page_bytes, count, pages);
-    if (pages->empty() && !Cutting(first, page_bytes) && evictor_->Evict(scope, page_bytes) > 0) {
+    TakeReturned(first, client, page_bytes, count, pages);
+    const bool cutting = pages->empty() && TakeUnused(first, client, page_bytes, count, pages);
+    if (pages->empty() && !cutting && evictor_->Evict(scope, page_bytes) > 0) {
       TakeFree(FirstChoice(), client, page_bytes, count, pages);
     }
   }
@@ -183,13 +188,6 @@ bool Granting::HasPageBeside(const Stock& stock, uint64_t page_bytes) {
     if (has_free() || BeginCut(other.get(), page_bytes)) return true;
   }
   return false;
-}
-
-bool Granting::EvictBeside(const Stock& stock, uint64_t page_bytes) {
-  if (!evictor_->on() || core_->stocks.size() == 1) return false;
-  const Stock* const oldest = PoolOfOldest(page_bytes);
-  if (oldest == nullptr || oldest == &stock) return false;
-  return evictor_->Evict({.pool = oldest}, page_bytes) > 0 && HasPageBeside(stock, page_bytes);
 }
 
 void Granting::TakeFree(Stock* stock, Client* client, uint64_t page_bytes, uint32_t count,

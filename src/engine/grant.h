@@ -39,8 +39,6 @@ class Granting {
 
   // Another pool, in which keys find room, has a free page of that size, or cuts one.
   bool HasPageBeside(const Stock& stock, uint64_t page_bytes);
-  // The same after keys of another pool have gone, where it is their turn.
-  bool EvictBeside(const Stock& stock, uint64_t page_bytes);
 
  private:
   // Of which pools pages are granted.
@@ -78,6 +76,10 @@ class Granting {
   // The same, after what dead clients left, and what waits for its last lease no more, is free.
   void TakeReturned(Pools pools, Client* client, uint64_t page_bytes, uint32_t count,
                     std::vector<wire::PageRef>* granted);
+  // What regions of other sizes that nobody uses make room for, then pages of pools in which keys
+  // find no room. True: none yet, but a page is being cut that is larger than a step.
+  bool TakeUnused(Pools first, Client* client, uint64_t page_bytes, uint32_t count,
+                  std::vector<wire::PageRef>* granted);
   // Pages of keys that go for it.
   void TakeEvicted(Client* client, uint64_t page_bytes, uint32_t count,
                    std::vector<wire::PageRef>* granted);

@@ -4,6 +4,7 @@
 
 #include "engine/evict.h"
 #include "engine/test_engine.h"
+#include "engine/test_upstream.h"
 
 namespace maru::engine {
 namespace {
@@ -97,6 +98,107 @@ TEST(FullPools, KeysGoByTheirAgeWhicheverPoolTheyAreIn) {
   EXPECT_EQ(Offenders(host.engine()), "");
 }
 
+// Keys of another page size do not go for a page, whichever pool has the oldest.
+TEST(FullPools, KeysOfAnotherPageSizeStayInTheOtherPool) {
+  TestEngine host(OptionsOf({32 * kMiB, 32 * kMiB}, Eviction::kLeastRecentlyUsed));
+  TestClient client(&host);
+  uint64_t refused = 0, stored = 0;
+  while (refused == 0) ASSERT_TRUE(Store(&client, LongKey(stored++), &refused));
+  constexpr int kLarge = 8;
+  for (int i = 0; i < kLarge; ++i) {
+    ASSERT_EQ(client.Put("large-" + std::to_string(i), kMiB).pool, PoolIndex(1));
+  }
+  // The second pool has no page left, and room for text.
+  for (int i = 0; client.Put("short-" + std::to_string(i), kSmall).pool == PoolIndex(1); ++i) {
+  }
+  // By age it is the turn of that pool's keys after those of the first.
+  const uint64_t fit = stored;
+  while (client.Exists("short-0")) {
+    ASSERT_LT(stored, 4 * fit);
+    ASSERT_TRUE(Store(&client, LongKey(stored++), &refused));
+  }
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(Store(&client, LongKey(stored++), &refused));
+  for (int i = 0; i < kLarge; ++i) {
+    EXPECT_TRUE(client.Exists("large-" + std::to_string(i))) << i;
+  }
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+// The page that the other pool had may be somebody else's by the time a client asks for it.
+TEST(FullPools, AKeyThatWasSentToAnotherPoolIsStoredWhereItIsAskedForAgain) {
+  TestEngine host(OptionsOf({32 * kMiB, 96 * kMiB}, Eviction::kLeastRecentlyUsed));
+  TestClient client(&host);
+  wire::PageRef page = client.Grant(kSmall)[0];
+  const wire::PageRef other = client.Grant(kSmall)[0];
+  uint64_t refused = 0, stored = 0;
+  while (refused == 0) ASSERT_TRUE(Store(&client, LongKey(stored++), &refused));
+  const wire::RegisterReply::Item item = client.Register("long" + LongKey(1), page);
+  EXPECT_EQ(item.outcome, RegisterOutcome::kRejected);
+  // Of another page nothing follows from that.
+  EXPECT_EQ(client.Register("long" + LongKey(2), other).outcome, RegisterOutcome::kRejected);
+  page.generation = item.generation;
+  EXPECT_EQ(client.Register("long" + LongKey(1), page).outcome, RegisterOutcome::kRegistered);
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+// --- Refills.
+
+// Registers a key in that page and asks for the next one on the way.
+std::vector<wire::PageRef> RegisterAndRefill(TestClient* client, const std::string& key,
+                                             const wire::PageRef& page, uint64_t page_bytes) {
+  wire::RegisterRequest request;
+  request.entries.push_back({page, 1, 0, key});
+  request.refill_page_bytes = page_bytes;
+  request.refill_count = 1;
+  const auto reply = client->Ask<wire::RegisterReply>(request);
+  EXPECT_EQ(reply.items[0].outcome, RegisterOutcome::kRegistered);
+  return reply.refill;
+}
+
+TEST(Refills, TakeWhatAPassedOverPoolHasFreeBeforeAKeyGoes) {
+  TestEngine host(OptionsOf({32 * kMiB, 32 * kMiB}, Eviction::kLeastRecentlyUsed));
+  TestClient client(&host), other(&host);
+  uint64_t refused = 0, stored = 0;
+  while (refused == 0) ASSERT_TRUE(Store(&client, LongKey(stored++), &refused));
+  ASSERT_GT(host->Count(PoolIndex(0)).free, 1'000u);
+  // The second pool is full of short names.
+  std::vector<wire::PageRef> page = client.Grant(kSmall);
+  uint64_t shorts = 0;
+  while (page.at(0).pool == PoolIndex(1)) {
+    page = RegisterAndRefill(&client, "short-" + std::to_string(shorts++), page[0], kSmall);
+    ASSERT_EQ(page.size(), 1u);
+  }
+  EXPECT_EQ(LiveIn(host), stored + shorts);  // none went
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+TEST(Refills, TakePagesThatNobodyLeasesAnyMoreBeforeAKeyGoes) {
+  TestEngine host(OptionsOf({64 * kMiB}, Eviction::kLeastRecentlyUsed));
+  TestClient client(&host), reader(&host);
+  std::vector<wire::PageRef> pages, page;
+  while (true) {
+    page = client.Grant(kMiB);
+    if (LiveIn(host) < pages.size()) break;  // it has cost a key
+    pages.push_back(page[0]);
+    ASSERT_EQ(client.Register("key-" + std::to_string(pages.size()), page[0]).outcome,
+              RegisterOutcome::kRegistered);
+  }
+  ASSERT_GT(pages.size(), 20u);
+  for (size_t i = pages.size() - 8; i < pages.size(); ++i) {
+    ASSERT_TRUE(reader.Lease(pages[i]));
+    ASSERT_EQ(client.Delete("key-" + std::to_string(i + 1)), wire::DeleteOutcome::kDeleted);
+  }
+  for (size_t i = pages.size() - 8; i < pages.size(); ++i) reader.Release(pages[i]);
+  const uint64_t live = LiveIn(host);
+  for (int i = 0; i < 8; ++i) {
+    page = RegisterAndRefill(&client, "new-" + std::to_string(i), page.at(0), kMiB);
+  }
+  EXPECT_EQ(LiveIn(host), live + 8);
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+// --- Regions that nobody uses.
+
 // Cuts all that is left into pages of 1 MiB, which nobody uses then.
 void FillWithIdlePages(TestClient* client) {
   std::vector<wire::PageRef> pages;
@@ -118,6 +220,42 @@ TEST_P(IdleRegionsTest, AreFreedBeforeAKeyIsRefusedOrGoesForRoomForText) {
   for (uint64_t i = 0; i < kKeys; ++i) ASSERT_TRUE(Store(&client, LongKey(i), &refused)) << i;
   EXPECT_EQ(refused, 0u);
   EXPECT_EQ(LiveIn(host), kKeys + 10);
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+// Those of the page size that the keys have themselves.
+TEST_P(IdleRegionsTest, OfTheSamePageSizeAreFreedAsWell) {
+  constexpr uint64_t kKeys = 8'000;
+  TestEngine host(OptionsOf({64 * kMiB}, GetParam()));
+  TestClient client(&host);
+  std::vector<wire::PageRef> pages;
+  while (pages.size() < 60'000) {
+    const auto granted = client.TryGrant(kSmall, 1'000);
+    ASSERT_TRUE(granted.ok());
+    pages.insert(pages.end(), granted->begin(), granted->end());
+  }
+  for (size_t i = 0; i < pages.size(); i += 1'000) {
+    client.GiveBack({pages.begin() + i, pages.begin() + std::min(i + 1'000, pages.size())});
+  }
+  uint64_t refused = 0;
+  for (uint64_t i = 0; i < kKeys; ++i) ASSERT_TRUE(Store(&client, LongKey(i), &refused)) << i;
+  EXPECT_EQ(refused, 0u);
+  EXPECT_EQ(LiveIn(host), kKeys);
+  EXPECT_EQ(Offenders(host.engine()), "");
+}
+
+TEST_P(IdleRegionsTest, AreFreedBeforeAKeyOfAnExtentIsRefused) {
+  constexpr uint64_t kKeys = 8'000;
+  TestEngine host(OptionsOf({64 * kMiB}, GetParam()));
+  UpstreamClient upstream(&host, "upstream");
+  const uint64_t region = upstream.Alloc();
+  TestClient client(&host);
+  client.Put("short", kSmall);
+  FillWithIdlePages(&client);
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    ASSERT_TRUE(upstream.Register(LongKey(i), region, i, 1)) << i;
+  }
+  EXPECT_TRUE(client.Exists("short"));  // nothing was evicted for them
   EXPECT_EQ(Offenders(host.engine()), "");
 }
 

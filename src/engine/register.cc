@@ -113,16 +113,26 @@ Status Registration::RegisterWithRoom(Status registered, Client* client, Stock* 
                                       const catalogue::Writer::Birth& birth) {
   if (full_.stock != stock) {
     full_ = {};
-    const uint64_t page_bytes = stock->PageBytes(record);
-    if (core_->FreeIdleRegions(stock, page_bytes) > 0) {
+    // Those of the page's own size as well: it is no page that lacks here.
+    if (core_->FreeIdleRegions(stock, 0) > 0) {
       registered = RegisterGrowing(client, stock, record, key, birth);
       if (registered.ok()) return registered;
     }
-    full_ = {stock, granting_->HasPageBeside(*stock, page_bytes) ||
-                        granting_->EvictBeside(*stock, page_bytes)};
+    full_ = {stock, granting_->HasPageBeside(*stock, stock->PageBytes(record))};
   }
-  // Its client stores it there.
-  if (full_.page_beside) return Unavailable("another pool has room for it");
+  if (full_.page_beside && !stock->SentElsewhere(record)) {
+    stock->SendElsewhere(record);
+    return Unavailable("another pool has room for it");
+  }
+  registered = RegisterInTurn(std::move(registered), client, stock, record, key, birth);
+  // It took others' room, and there is no more of it than there was.
+  if (registered.ok()) stock->StayWithoutRoom(key.name_space.size() + key.key.size());
+  return registered;
+}
+
+Status Registration::RegisterInTurn(Status registered, Client* client, Stock* stock,
+                                    RecordNumber record, const catalogue::KeyRef& key,
+                                    const catalogue::Writer::Birth& birth) {
   for (int round = 0; round < kEvictRoundsPerKey && evict_rounds_left_ > 0; ++round) {
     --evict_rounds_left_;
     if (evictor_->Evict({.pool = stock}, 0) == 0) break;

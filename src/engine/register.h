@@ -42,9 +42,13 @@ class Registration {
                                         const catalogue::KeyRef& key, std::vector<Use>* uses);
   // Once more, with regions gone that nobody uses, then with as many keys gone as it takes, within
   // the named bounds. `registered`: why it is not, and so the answer where nothing may go.
-  // Unavailable: no key of this pool goes, since another has a page that can have this one.
+  // Unavailable: no key of this pool goes yet, since another has a page that can have this one. Its
+  // client looks there, and where that page has gone to others by then, asks for this one again.
   Status RegisterWithRoom(Status registered, Client* client, Stock* stock, RecordNumber record,
                           const catalogue::KeyRef& key, const catalogue::Writer::Birth& birth);
+  // The same where keys of that pool go.
+  Status RegisterInTurn(Status registered, Client* client, Stock* stock, RecordNumber record,
+                        const catalogue::KeyRef& key, const catalogue::Writer::Birth& birth);
   // Into room that has just come, for which the index may have to grow first.
   static Status RegisterGrowing(Client* client, Stock* stock, RecordNumber record,
                                 const catalogue::KeyRef& key,

@@ -71,6 +71,10 @@ bool Stock::KeysFit() const {
          pool_->usage().free_bytes > refused_key_->free_bytes;
 }
 
+void Stock::StayWithoutRoom(uint64_t text_bytes) {
+  refused_key_ = {text_bytes, Keys(), pool_->usage().free_bytes};
+}
+
 // --- Regions.
 
 ClassIndex Stock::AddClass(uint64_t page_bytes) {
@@ -327,6 +331,7 @@ void Stock::EnterGranted(RecordNumber record, Client* client) {
 
 void Stock::LeaveGranted(RecordNumber record, Client* client) {
   lists_.Remove(record);
+  if (!sent_elsewhere_.empty()) sent_elsewhere_.erase(record.value());
   --client->pools[index_.value()].granted_pages;
   client->granted_bytes -= PageBytes(record);
   --counts_.granted;
@@ -450,7 +455,7 @@ Status Stock::Register(RecordNumber record, Client* client, const catalogue::Key
   const uint64_t text_bytes = key.name_space.size() + key.key.size();
   Status registered = writer().Register(record, key, birth);
   if (!registered.ok()) {
-    refused_key_ = {text_bytes, Keys(), pool_->usage().free_bytes};
+    StayWithoutRoom(text_bytes);
     return registered;
   }
   // A shorter one says nothing of those that need more.

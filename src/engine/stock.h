@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <queue>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -112,6 +113,15 @@ class Stock {
   // since then neither a sixteenth of the keys has gone nor have units come free. A page here helps
   // nobody while another pool has one.
   bool KeysFit() const;
+  // A client was told to store the key of that page in another pool. It comes back with the page
+  // when it finds none there: as long as the page is granted to it, that is known.
+  void SendElsewhere(RecordNumber record) { sent_elsewhere_.insert(record.value()); }
+  bool SentElsewhere(RecordNumber record) const {
+    return !sent_elsewhere_.empty() && sent_elsewhere_.contains(record.value());
+  }
+  // A key was registered here, but in room that others have just left for it: keys of that length
+  // find no more of it than before.
+  void StayWithoutRoom(uint64_t text_bytes);
 
   // --- Regions. Each gets memory a unit at a time (Pool::Cutting), at most one of a page size.
   // Brings in one unit of the region that is being cut for the size, or of one of wanted_bytes that
@@ -284,6 +294,7 @@ class Stock {
   };
   static constexpr uint64_t kKeysGonePart = 16;
   std::optional<RefusedKey> refused_key_;
+  std::unordered_set<uint32_t> sent_elsewhere_;  // records, of granted pages alone
   std::vector<StockWatch*> watches_;
   Engine::PoolCounts counts_;
 };

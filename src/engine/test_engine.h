@@ -66,6 +66,7 @@ class TestEngine {
   struct Options {
     std::vector<uint64_t> pools{64 * kMiB};
     uint64_t flags = 0;
+    std::vector<uint64_t> flags_of_pools{};  // where they differ
     EngineOptions engine = {};
     uint32_t index_entries_log2_min = layout::kIndexEntriesLog2Unit;
     bool scarce = false;  // its pools are on a machine that can be short of memory
@@ -74,7 +75,10 @@ class TestEngine {
   TestEngine() : TestEngine(Options()) {}
   explicit TestEngine(Options options) : options_(std::move(options)) {
     if (options_.engine.server_version.empty()) options_.engine.server_version = "1.2.3";
-    for (const uint64_t bytes : options_.pools) AddMemory(bytes);
+    const std::vector<uint64_t>& flags = options_.flags_of_pools;
+    for (size_t i = 0; i < options_.pools.size(); ++i) {
+      AddMemory(options_.pools[i], i < flags.size() ? flags[i] : options_.flags);
+    }
     Start();
   }
 
@@ -120,10 +124,11 @@ class TestEngine {
     Start();
   }
   // Another pool, served from the next start on.
-  void AddMemory(uint64_t bytes) {
+  void AddMemory(uint64_t bytes) { AddMemory(bytes, options_.flags); }
+  void AddMemory(uint64_t bytes, uint64_t flags) {
     served_.push_back(memories_.size());
     const uint32_t base = static_cast<uint32_t>(memories_.size() + 1) * layout::kRegionIdsPerPool;
-    memories_.push_back(pool::MakeMemoryPool(bytes, options_.flags, base));
+    memories_.push_back(pool::MakeMemoryPool(bytes, flags, base));
   }
   // Which of them are served from the next start on, in this order.
   void SetServed(std::vector<size_t> served) { served_ = std::move(served); }

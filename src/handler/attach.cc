@@ -196,6 +196,8 @@ void Handler::Impl::ForgetFormer(const Session& former) {
   MutexLock state(state_mutex_);
   ledger_ = Ledger();
   hand_.clear();
+  refusing_.reset();
+  moved_.clear();
   holds_.clear();
   Add(epoch_changes_);
 }

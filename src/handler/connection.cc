@@ -306,6 +306,7 @@ void Handler::Impl::Close(HeldPages held) {
     MutexLock state(state_mutex_);
     ledger_ = Ledger();
     hand_.clear();
+    moved_.clear();
     holds_.clear();
   }
   {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <bitset>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -192,7 +193,15 @@ class Handler::Impl {
     uint32_t number = 0;
     std::shared_ptr<const Session> session;
   };
-  bool PopHand(Handout* handout) MARU_REQUIRES(state_mutex_);
+  // Which pages of the hand a key may find no room for.
+  enum class Pick : uint8_t {
+    kFitting,  // none of a pool that refused the last key that was to be stored there
+    kAny,
+  };
+  bool PopHand(Pick pick, Handout* handout) MARU_REQUIRES(state_mutex_);
+  // The last of the hand that is of none of those pools.
+  bool PopHandBeside(const PoolBits& pools, Handout* handout) MARU_REQUIRES(state_mutex_);
+  void Pop(Handout* handout) MARU_REQUIRES(state_mutex_);
   Result<PageHandle> MakeHandle(const Handout& handout, uint64_t page_bytes,
                                 uint64_t size_bytes) const;
   // A page that was handed out and could not be: it is settled before it is used again.
@@ -242,18 +251,27 @@ class Handler::Impl {
       MARU_REQUIRES(call_mutex_);
   void ApplyOutcome(const StoreItem& item, const wire::RegisterReply::Item& outcome, Stored* stored)
       MARU_REQUIRES(state_mutex_);
-  // Once more what was refused: where there are several pools, copied to pages of others of them.
-  // Nothing is kRefused afterwards, and no page of a pool that refused is in hand.
+  // Once more what was refused: where there are several pools, copied to pages of others of them,
+  // and where those have none, in its own page, for which keys go then. Nothing is kRefused
+  // afterwards.
   void StoreElsewhere(const Arrival& arrival, std::span<const StoreItem> items,
-                      std::span<const uint64_t> checksums, std::span<Stored> stored)
+                      std::span<Stored> stored) MARU_REQUIRES(call_mutex_);
+  // What of ITEMS was refused, in pages to try next; which items those are. False: all in the
+  // pages that refused them, since there are no others.
+  bool MoveRefused(const Arrival& arrival, std::span<const StoreItem> items,
+                   std::span<const Stored> stored, const PoolBits& refusing,
+                   std::vector<StoreItem>* moved, std::vector<size_t>* from)
       MARU_REQUIRES(call_mutex_);
-  // A page that is not of that pool: from the hand, or granted for it. Nothing: there is none.
-  std::optional<PageHandle> PageBeside(const Arrival& arrival, PoolIndex pool)
+  // A page of none of those pools: from the hand, or granted for it. Nothing: there is none.
+  std::optional<PageHandle> PageBeside(const Arrival& arrival, const PoolBits& refusing)
       MARU_REQUIRES(call_mutex_);
-  void ReturnRefused(std::span<const StoreItem> items, std::span<Stored> stored)
-      MARU_REQUIRES(call_mutex_);
+  // Where the bytes of a handle went; nothing: nowhere, or too long ago.
+  std::optional<PageHandle> WhereMoved(const PageHandle& page) MARU_REQUIRES(state_mutex_);
+  void NoteMoved(const PageHandle& from, const PageHandle& to) MARU_EXCLUDES(state_mutex_);
+  // A page that no key came to, of which nothing is in doubt.
+  void ReturnInFlight(const StoreItem& item) MARU_REQUIRES(call_mutex_);
   Status CheckItem(const StoreItem& item) const;
-  uint64_t ChecksumOf(const Session& session, const StoreItem& item) const;
+  static uint64_t ChecksumOf(const StoreItem& item);
 
   // --- lookup.cc
   // Where a key is, or that it is not there. `retiring`: the server must say whether it lives.
@@ -309,6 +327,16 @@ class Handler::Impl {
   mutable Mutex state_mutex_ MARU_ACQUIRED_AFTER(call_mutex_);
   Ledger ledger_ MARU_GUARDED_BY(state_mutex_);
   std::vector<wire::PageRef> hand_ MARU_GUARDED_BY(state_mutex_);  // generations: the ledger's
+  // Pools that had no room for a key of ours and of which nothing was granted since: their pages
+  // are given back, those that are held on as soon as they are not.
+  PoolBits refusing_ MARU_GUARDED_BY(state_mutex_);
+  // Handles whose bytes went to another page when they were stored, the newest of them: who frees
+  // one means its key.
+  struct Moved {
+    PageHandle from, to;
+  };
+  static constexpr size_t kMovedMax = 1024;
+  std::deque<Moved> moved_ MARU_GUARDED_BY(state_mutex_);
   // Of pages whose entry says held_on, and no others.
   std::map<PlaceKey, std::shared_ptr<MemoryHold>> holds_ MARU_GUARDED_BY(state_mutex_);
   uint64_t batch_pages_ MARU_GUARDED_BY(state_mutex_) = kHandStartPages;

@@ -46,8 +46,24 @@ uint64_t Handler::Impl::HandKeep() {
   return recalled == 0 ? HandPagesMax() : std::min(HandPagesMax(), hand_.size() - recalled);
 }
 
-bool Handler::Impl::PopHand(Handout* handout) {
+bool Handler::Impl::PopHand(Pick pick, Handout* handout) {
+  if (pick == Pick::kFitting && refusing_.any()) return PopHandBeside(refusing_, handout);
   if (hand_.empty()) return false;
+  Pop(handout);
+  return true;
+}
+
+bool Handler::Impl::PopHandBeside(const PoolBits& pools, Handout* handout) {
+  const auto beside = std::find_if(hand_.rbegin(), hand_.rend(), [&](const wire::PageRef& page) {
+    return !pools[page.pool.value()];
+  });
+  if (beside == hand_.rend()) return false;
+  std::swap(*beside, hand_.back());
+  Pop(handout);
+  return true;
+}
+
+void Handler::Impl::Pop(Handout* handout) {
   wire::PageRef& page = handout->page;
   page = hand_.back();
   hand_.pop_back();
@@ -58,7 +74,6 @@ bool Handler::Impl::PopHand(Handout* handout) {
   handout->session = session();
   ledger_.Move(page.pool, entry, Holding::kHeld);
   last_alloc_ns_ = clock_->Now();
-  return true;
 }
 
 void Handler::Impl::ReturnToHand(PoolIndex pool, RecordNumber record, Ledger::Entry& entry) {
@@ -76,6 +91,7 @@ void Handler::Impl::TakeGrants(std::span<const wire::PageRef> pages) {
     Ledger::Entry& entry = ledger_.At(page.pool, page.record);
     if (entry.holding != Holding::kNone && entry.holding != Holding::kStored) continue;
     entry.generation = page.generation;
+    refusing_.reset(page.pool.value());  // the server knows better by now
     ReturnToHand(page.pool, page.record, entry);
   }
 }
@@ -164,7 +180,7 @@ Result<PageHandle> Handler::Impl::Alloc(uint64_t size_bytes) {
   bool found = false;
   {
     MutexLock state(state_mutex_);
-    found = PopHand(&handout);
+    found = PopHand(Pick::kFitting, &handout);
   }
   // Others may take what was just granted, so a few rounds; each asks only when the hand is empty.
   for (int round = 0; !found && round < kFindAttemptsMax; ++round) {
@@ -175,16 +191,17 @@ Result<PageHandle> Handler::Impl::Alloc(uint64_t size_bytes) {
     MARU_RETURN_IF_ERROR(EnsureReady(arrival));
     {
       MutexLock state(state_mutex_);
-      found = PopHand(&handout);
+      found = PopHand(Pick::kFitting, &handout);
     }
     if (found) break;
     const Status granted = RequestGrants(arrival);
-    if (granted.ok()) {
+    {
       MutexLock state(state_mutex_);
-      found = PopHand(&handout);
+      // Rather a page whose pool refused a key than none: the next may be shorter.
+      found = PopHand(Pick::kAny, &handout);
     }
     PublishInTurn();
-    MARU_RETURN_IF_ERROR(granted);
+    if (!found) MARU_RETURN_IF_ERROR(granted);
   }
   if (!found) return ResourceExhausted("no page: other threads took each that was granted");
   MARU_SEQUENCE_POINT("handler:page-popped");
@@ -235,10 +252,15 @@ Status Handler::Impl::Free(const PageHandle& page, IfStored if_stored) {
   wire::FreeRequest request;
   bool surplus = false;
   std::shared_ptr<const Session> current;
+  std::optional<PageHandle> moved;
   {
     MutexLock state(state_mutex_);
     current = session();
-    if (Ledger::Entry* held = EntryOf(current.get(), page, Holding::kHeld); held != nullptr) {
+    moved = WhereMoved(page);
+    if (moved) {
+      // Below, when this has let go of the lock.
+    } else if (Ledger::Entry* held = EntryOf(current.get(), page, Holding::kHeld);
+               held != nullptr) {
       ReturnToHand(page.page.pool, page.page.record, *held);
       surplus = hand_.size() > HandPagesMax();
     } else {
@@ -247,6 +269,7 @@ Status Handler::Impl::Free(const PageHandle& page, IfStored if_stored) {
       request.page = {page.page.pool, page.page.record, stored->generation};
     }
   }
+  if (moved) return Free(*moved, if_stored);
   if (request.page.generation.value() == 0) {
     if (surplus) {
       const Arrival arrival = Arrive();

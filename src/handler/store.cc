@@ -32,9 +32,8 @@ Status Handler::Impl::CheckItem(const StoreItem& item) const {
   return OkStatus();
 }
 
-uint64_t Handler::Impl::ChecksumOf(const Session& session, const StoreItem& item) const {
-  const size_t pool = item.page.page.pool.value();
-  if (pool >= session.pools.size() || !session.pools[pool].mapped->checksums()) return 0;
+uint64_t Handler::Impl::ChecksumOf(const StoreItem& item) {
+  if (!item.page.mapping->checksums()) return 0;
   return HashBytes64({item.page.data, item.length_bytes});
 }
 
@@ -67,7 +66,7 @@ Result<std::vector<bool>> Handler::Impl::BatchStore(std::span<const StoreItem> i
   for (size_t i = 0; i < items.size(); ++i) {
     fits[i] = CheckItem(items[i]).ok() ? 1 : 0;
     if (fits[i] != 0 && items[i].page.session == current->serial) {
-      checksums[i] = ChecksumOf(*current, items[i]);
+      checksums[i] = ChecksumOf(items[i]);
     }
   }
   const Arrival arrival = Arrive();
@@ -102,15 +101,20 @@ Result<std::vector<bool>> Handler::Impl::BatchStore(std::span<const StoreItem> i
   }
   std::vector<Stored> stored(items.size(), Stored::kNo);
   StoreFrames(arrival, items, checksums, taken, stored);
-  StoreElsewhere(arrival, items, checksums, stored);
+  StoreElsewhere(arrival, items, stored);
   uint64_t keep = 0;
   bool surplus = false;
+  PoolBits refusing;
   {
     MutexLock state(state_mutex_);
     keep = HandKeep();
     surplus = hand_.size() > keep;
+    refusing = refusing_;
   }
-  if (surplus && !connecting_ && link_->connected() && !settle_needed_) GiveBackHand(keep);
+  if (!connecting_ && link_->connected() && !settle_needed_) {
+    if (refusing.any()) GiveBackPagesOf(refusing);
+    if (surplus) GiveBackHand(keep);
+  }
   PublishInTurn();
   std::vector<bool> answers(items.size());
   for (size_t i = 0; i < items.size(); ++i) answers[i] = stored[i] == Stored::kYes;
@@ -250,18 +254,14 @@ void Handler::Impl::ApplyOutcome(const StoreItem& item, const wire::RegisterRepl
   }
 }
 
-std::optional<PageHandle> Handler::Impl::PageBeside(const Arrival& arrival, PoolIndex pool) {
-  const auto is_beside = [pool](const wire::PageRef& page) { return page.pool != pool; };
+std::optional<PageHandle> Handler::Impl::PageBeside(const Arrival& arrival,
+                                                    const PoolBits& refusing) {
   for (const bool asked : {false, true}) {
     if (asked && !RequestGrants(arrival).ok()) return std::nullopt;
     Handout handout;
     {
       MutexLock state(state_mutex_);
-      // The next in hand is the last.
-      const auto next = std::find_if(hand_.rbegin(), hand_.rend(), is_beside);
-      if (next == hand_.rend()) continue;
-      std::swap(*next, hand_.back());
-      MARU_CHECK(PopHand(&handout));
+      if (!PopHandBeside(refusing, &handout)) continue;
     }
     Result<PageHandle> handle = MakeHandle(handout, options_.page_bytes, options_.page_bytes);
     MutexLock state(state_mutex_);
@@ -274,54 +274,101 @@ std::optional<PageHandle> Handler::Impl::PageBeside(const Arrival& arrival, Pool
   return std::nullopt;
 }
 
-void Handler::Impl::ReturnRefused(std::span<const StoreItem> items, std::span<Stored> stored) {
+void Handler::Impl::ReturnInFlight(const StoreItem& item) {
   const auto current = session();
   MutexLock state(state_mutex_);
+  Ledger::Entry* const entry = EntryOf(current.get(), item.page, Holding::kInFlight);
+  if (entry != nullptr) ReturnToHand(item.page.page.pool, item.page.page.record, *entry);
+}
+
+void Handler::Impl::NoteMoved(const PageHandle& from, const PageHandle& to) {
+  MutexLock state(state_mutex_);
+  if (moved_.size() == kMovedMax) moved_.pop_front();
+  moved_.push_back({from, to});
+}
+
+std::optional<PageHandle> Handler::Impl::WhereMoved(const PageHandle& page) {
+  std::optional<PageHandle> at;
+  // Oldest first: a page that has moved may have moved on.
+  for (const Moved& moved : moved_) {
+    const PageHandle& from = at ? *at : page;
+    if (moved.from.page.pool == from.page.pool && moved.from.page.record == from.page.record &&
+        moved.from.handout == from.handout && moved.from.session == from.session) {
+      at = moved.to;
+    }
+  }
+  return at;
+}
+
+bool Handler::Impl::MoveRefused(const Arrival& arrival, std::span<const StoreItem> items,
+                                std::span<const Stored> stored, const PoolBits& refusing,
+                                std::vector<StoreItem>* moved, std::vector<size_t>* from) {
+  const auto current = session();
+  bool has_beside = current != nullptr && refusing.count() < current->pools.size(), any = false;
   for (size_t i = 0; i < items.size(); ++i) {
     if (stored[i] != Stored::kRefused) continue;
-    const wire::PageRef& page = items[i].page.page;
-    Ledger::Entry* const entry = EntryOf(current.get(), items[i].page, Holding::kInFlight);
-    if (entry != nullptr) ReturnToHand(page.pool, page.record, *entry);
-    stored[i] = Stored::kNo;
+    from->push_back(i);
+    moved->push_back(items[i]);
+    std::optional<PageHandle> page;
+    if (has_beside) page = PageBeside(arrival, refusing);
+    has_beside = page.has_value();
+    if (!page) continue;
+    any = true;
+    // Before the refused page can be another call's.
+    std::memcpy(page->data, items[i].page.data, items[i].length_bytes);
+    ReturnInFlight(items[i]);
+    NoteMoved(items[i].page, *page);
+    moved->back().page = std::move(*page);
   }
+  return any;
 }
 
 void Handler::Impl::StoreElsewhere(const Arrival& arrival, std::span<const StoreItem> items,
-                                   std::span<const uint64_t> checksums, std::span<Stored> stored) {
+                                   std::span<Stored> stored) {
   const auto refused = [](Stored one) { return one == Stored::kRefused; };
   if (std::ranges::none_of(stored, refused)) return;
-  PoolBits pools;
-  std::vector<StoreItem> moved;
-  std::vector<uint64_t> moved_checksums;
-  std::vector<size_t> moved_from;
   const auto current = session();
-  const bool has_others = current != nullptr && current->pools.size() > 1;
-  for (size_t i = 0; i < items.size() && has_others; ++i) {
+  const size_t pools = current == nullptr ? 0 : current->pools.size();
+  // Items that were refused, in the pages that refused them, and whose answers they are.
+  std::vector<StoreItem> tried;
+  std::vector<size_t> whose;
+  for (size_t i = 0; i < items.size(); ++i) {
     if (!refused(stored[i])) continue;
-    const PoolIndex pool = items[i].page.page.pool;
-    pools.set(pool.value());
-    std::optional<PageHandle> page = PageBeside(arrival, pool);
-    if (!page) break;
-    // Before the refused page can be another call's.
-    std::memcpy(page->data, items[i].page.data, items[i].length_bytes);
-    moved.push_back({items[i].key, std::move(*page), items[i].length_bytes});
-    moved_checksums.push_back(checksums[i]);
-    moved_from.push_back(i);
+    tried.push_back(items[i]);
+    whose.push_back(i);
   }
-  const auto count_refused = static_cast<uint64_t>(std::ranges::count_if(stored, refused));
-  ReturnRefused(items, stored);
-  std::vector<Stored> there(moved.size(), Stored::kNo);
-  StoreFrames(arrival, moved, moved_checksums, std::vector<uint8_t>(moved.size(), 1), there);
-  const auto refused_again = static_cast<uint64_t>(std::ranges::count_if(there, refused));
-  for (size_t n = 0; n < moved.size(); ++n) {
-    if (refused(there[n])) pools.set(moved[n].page.page.pool.value());
+  PoolBits refusing;
+  std::vector<Stored> answers(tried.size(), Stored::kRefused);
+  // Each pool may refuse, and the last once more, where no other has a page any longer.
+  bool moves = true;
+  for (size_t attempt = 0; pools > 1 && moves && attempt <= pools; ++attempt) {
+    for (size_t n = 0; n < tried.size(); ++n) {
+      if (refused(answers[n])) refusing.set(tried[n].page.page.pool.value());
+    }
+    std::vector<StoreItem> moved;
+    std::vector<size_t> from;
+    moves = MoveRefused(arrival, tried, answers, refusing, &moved, &from);
+    std::vector<uint64_t> checksums;
+    for (size_t n = 0; n < moved.size(); ++n) {
+      checksums.push_back(ChecksumOf(moved[n]));
+      from[n] = whose[from[n]];
+    }
+    answers.assign(moved.size(), Stored::kNo);
+    StoreFrames(arrival, moved, checksums, std::vector<uint8_t>(moved.size(), 1), answers);
+    for (size_t n = 0; n < moved.size(); ++n) stored[from[n]] = answers[n];
+    tried = std::move(moved);
+    whose = std::move(from);
+    if (std::ranges::none_of(answers, refused)) break;
   }
-  ReturnRefused(moved, there);
-  for (size_t n = 0; n < moved.size(); ++n) stored[moved_from[n]] = there[n];
-  const uint64_t failed = count_refused - moved.size() + refused_again;
-  Add(counts_.failed, failed);
-  Add(counts_.refused, failed);
-  if (has_others && !connecting_ && link_->connected() && !settle_needed_) GiveBackPagesOf(pools);
+  for (size_t n = 0; n < tried.size(); ++n) {
+    if (!refused(answers[n])) continue;
+    ReturnInFlight(tried[n]);
+    stored[whose[n]] = Stored::kNo;
+    Add(counts_.failed);
+    Add(counts_.refused);
+  }
+  MutexLock state(state_mutex_);
+  refusing_ |= refusing;
 }
 
 }  // namespace maru::handler

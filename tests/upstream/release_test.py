@@ -70,7 +70,7 @@ class Release(Served):
                          [(region, "releasable") for region in regions])
         self.assertFalse(successor.client.alloc("successor", REGION)["success"])
         said = self.release("dead")
-        self.assertIn(f"released region {regions[0]} of dead, 8 MiB: 1 keys point into it", said)
+        self.assertIn(f"released region {regions[0]} of dead, 8 MiB: 1 key points into it", said)
         self.assertIn(f"released region {regions[1]} of dead, 8 MiB: its room is free", said)
         self.assertIn("dead: 6 of 6 regions, 48 MiB\n", said)
 
