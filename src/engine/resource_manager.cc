@@ -97,7 +97,7 @@ std::string ResourceManager::Bind(ConnectionId connection, std::string_view clie
       !ForgetLongestGone()) {
     return "there are " + std::to_string(RmClients::kClientsMax) + " clients already";
   }
-  ++rm.clients[std::string(client_id)].connections;
+  rm.clients[std::string(client_id)].connections.insert(connection);
   rm.bound.emplace(connection, client_id);
   return "";
 }
@@ -108,7 +108,7 @@ bool ResourceManager::ForgetLongestGone() {
   auto& clients = core_->rm_clients.clients;
   auto longest = clients.end();
   for (auto at = clients.begin(); at != clients.end(); ++at) {
-    if (at->second.connections > 0 || !at->second.regions.empty()) continue;
+    if (!at->second.connections.empty() || !at->second.regions.empty()) continue;
     if (longest == clients.end() || at->second.gone_since_ns < longest->second.gone_since_ns) {
       longest = at;
     }
@@ -132,13 +132,19 @@ void ResourceManager::Disconnected(ConnectionId connection) {
   for (Answered& answered : client->second.answered) {
     if (answered.connection == connection) answered.connection = 0;
   }
-  if (--client->second.connections > 0) return;
+  client->second.connections.erase(connection);
+  for (auto& [region, left] : client->second.left) {
+    if (left.others.erase(connection) > 0) continue;
+    left.since_ns = core_->now_ns;  // it may have been the owner's
+    left.registered = lending_->Find(region.value()).region->registered;
+  }
+  if (!client->second.connections.empty()) return;
   client->second.gone_since_ns = core_->now_ns;
   if (client->second.regions.empty() && client->second.answered.empty()) rm.clients.erase(client);
 }
 
 bool ResourceManager::Connected(const pool::Pool::ClientCut& cut) const {
-  return core_->rm_clients.clients.at(ClientIdOf(cut)).connections > 0;
+  return !core_->rm_clients.clients.at(ClientIdOf(cut)).connections.empty();
 }
 
 void ResourceManager::Release(const Lending::Lent& lent) {
@@ -153,15 +159,21 @@ void ResourceManager::EndRegion(RmClients::Client* client, const Lending::Lent& 
   lending_->End(lent);
 }
 
-void ResourceManager::Leave(RmClients::Client* client, RegionId region) {
+void ResourceManager::Leave(RmClients::Client* client, RegionId region, const Request& request) {
   const ClientRegions::Region& lent = *lending_->Find(region.value()).region;
-  client->left.try_emplace(region, RmClients::Left{core_->now_ns, lent.registered});
+  RmClients::Left& left =
+      client->left.try_emplace(region, RmClients::Left{core_->now_ns, lent.registered, {}})
+          .first->second;
+  left.others.merge(Others(*client, request));
 }
 
 uint64_t ResourceManager::EndLeft(const std::string& client_id, RmClients::Client* client) {
   uint64_t next = 0, ended = 0;
   for (auto at = client->left.begin(); at != client->left.end();) {
-    const auto [id, left] = *at++;  // each end takes one out
+    const RegionId id = at->first;
+    const RmClients::Left& left = at->second;
+    ++at;                                                           // each end takes one out
+    if (left.others.size() < client->connections.size()) continue;  // one may be the owner's
     const uint64_t over_ns = left.since_ns + core_->options.rm_gone_ns;
     if (over_ns > core_->now_ns) {
       next = next == 0 ? over_ns : std::min(next, over_ns);
@@ -188,9 +200,10 @@ uint64_t ResourceManager::EndGone() {
   for (auto at = rm.clients.begin(); at != rm.clients.end();) {
     RmClients::Client& client = at->second;
     const uint64_t over_ns = client.gone_since_ns + core_->options.rm_gone_ns;
-    if (client.connections > 0 || over_ns > core_->now_ns) {
+    const bool there = !client.connections.empty();
+    if (there || over_ns > core_->now_ns) {
       const uint64_t left_ns = EndLeft(at->first, &client);
-      for (const uint64_t end_ns : {left_ns, client.connections > 0 ? 0 : over_ns}) {
+      for (const uint64_t end_ns : {left_ns, there ? 0 : over_ns}) {
         if (end_ns != 0) next = next == 0 ? end_ns : std::min(next, end_ns);
       }
       ++at;
@@ -208,7 +221,7 @@ uint64_t ResourceManager::EndGone() {
 
 void ResourceManager::NotServed(uint64_t pause_ns) {
   for (auto& [id, client] : core_->rm_clients.clients) {
-    if (client.connections == 0) client.gone_since_ns += pause_ns;
+    if (client.connections.empty()) client.gone_since_ns += pause_ns;
     for (auto& [region, left] : client.left) left.since_ns += pause_ns;
   }
 }
@@ -221,36 +234,75 @@ void ResourceManager::TakeOver() {
       RmClients::Client& client = core_->rm_clients.clients[ClientIdOf(cut)];
       client.gone_since_ns = core_->now_ns;
       client.regions.insert(region->cut.id);
+      // Told to nobody: whoever had the answer may be there still, and say nothing for long.
       Remember(&client, {RmClients::Kind::kAlloc, cut.request_id, region->cut.length_bytes, 0,
                          Handed({stock.get(), region.get()}, region->cut.length_bytes)});
     }
   }
 }
 
-// An id that comes again on another connection while the first is open is another process's that
-// has the same name: counting from 1 like the first. So is one after it, of a region in use: who
-// registers there has had its answer, and asks for others.
-const RmClients::Answered* ResourceManager::Repeated(RmClients::Client* client,
-                                                     RmClients::Kind kind, uint64_t request_id,
-                                                     uint64_t subject, ConnectionId connection) {
-  for (Answered& answered : client->answered) {
-    if (answered.kind != kind || answered.request_id != request_id) continue;
-    if (answered.subject != subject) continue;
-    if (answered.connection == connection) return &answered;
-    if (answered.connection != 0) continue;
-    const auto* const handed = std::get_if<compat::RmAllocReply>(&answered.reply);
-    if (handed != nullptr) {
-      const Lending::Lent lent = lending_->Find(handed->handle.region_id);
-      if (lent.region->used()) {
-        Leave(client, lent.region->cut.id);
-        continue;
-      }
-    }
-    if (answered.arrival == Answered::Arrival::kProved) continue;
-    answered.connection = connection;
-    return &answered;
+bool ResourceManager::IsSame(const Answered& answered, const Request& request) {
+  return answered.kind == request.kind && answered.request_id == request.id &&
+         answered.subject == request.subject;
+}
+
+std::set<ConnectionId> ResourceManager::Others(const RmClients::Client& client,
+                                               const Request& request) {
+  std::set<ConnectionId> others{request.connection};
+  for (const Answered& answered : client.answered) {
+    if (answered.connection != 0 && IsSame(answered, request)) others.insert(answered.connection);
   }
-  return nullptr;
+  return others;
+}
+
+// An id that comes again on another connection while the first is open is another process's that
+// has the same name: counting from 1 like the first. On one after it, it may be either's.
+const RmClients::Answered* ResourceManager::Repeated(RmClients::Client* client,
+                                                     const Request& request) {
+  std::vector<Answered*> closed;
+  for (Answered& answered : client->answered) {
+    if (!IsSame(answered, request)) continue;
+    if (answered.connection == request.connection) return &answered;
+    if (answered.connection == 0) closed.push_back(&answered);
+  }
+  Answered* const lost = Lost(*client, closed, request);
+  if (lost != nullptr) lost->connection = request.connection;
+  for (const Answered* const answered : closed) {
+    const auto* const handed = std::get_if<compat::RmAllocReply>(&answered->reply);
+    if (handed == nullptr) continue;
+    const RegionId region(static_cast<uint32_t>(handed->handle.region_id));
+    if (answered == lost) {
+      client->left.erase(region);
+    } else {
+      Leave(client, region, request);
+    }
+  }
+  return lost;
+}
+
+RmClients::Answered* ResourceManager::Lost(const RmClients::Client& client,
+                                           const std::vector<Answered*>& closed,
+                                           const Request& request) const {
+  // That a region was freed tells no two processes of it.
+  if (request.kind == RmClients::Kind::kFree) return closed.empty() ? nullptr : closed.front();
+  Answered* lost = nullptr;
+  for (Answered* const answered : closed) {
+    const auto& handed = std::get<compat::RmAllocReply>(answered->reply);
+    // Who registers there has had the answer, and asks for others.
+    if (lending_->Find(handed.handle.region_id).region->used()) continue;
+    if (answered->repeated_until_ns <= core_->now_ns) continue;
+    if (lost != nullptr) return nullptr;  // of two processes
+    lost = answered;
+  }
+  if (lost == nullptr) return nullptr;
+  std::set<ConnectionId> others = Others(client, request);
+  const auto& handed = std::get<compat::RmAllocReply>(lost->reply);
+  const auto left = client.left.find(RegionId(static_cast<uint32_t>(handed.handle.region_id)));
+  if (left != client.left.end()) {
+    others.insert(left->second.others.begin(), left->second.others.end());
+  }
+  // Its process may go on over another connection.
+  return others.size() < client.connections.size() ? nullptr : lost;
 }
 
 RmReply ResourceManager::Remember(RmClients::Client* client, Answered answered) {
@@ -277,7 +329,7 @@ void ResourceManager::SetArrived(RegionId region) {
   auto& answers = core_->rm_clients.clients.at(ClientIdOf(cut)).answered;
   const auto answer = std::ranges::find_if(
       answers, [region](const Answered& answered) { return IsAllocOf(answered, region); });
-  if (answer != answers.end()) answer->arrival = Answered::Arrival::kProved;
+  if (answer != answers.end()) answer->repeated_until_ns = 0;
 }
 
 uint64_t ResourceManager::Alloc(ConnectionId connection, const compat::RmAllocRequest& request,
@@ -290,7 +342,7 @@ uint64_t ResourceManager::Alloc(ConnectionId connection, const compat::RmAllocRe
   RmClients::Client& client = rm.clients.find(request.client_id)->second;
   const uint64_t subject = SubjectOf(request.size_bytes);
   const Answered* const before =
-      Repeated(&client, RmClients::Kind::kAlloc, request.request_id, subject, connection);
+      Repeated(&client, {RmClients::Kind::kAlloc, request.request_id, subject, connection});
   if (before != nullptr) {
     compat::RmAllocReply again = std::get<compat::RmAllocReply>(before->reply);
     // Of the request itself: a region's record knows only what it was rounded up to.
@@ -326,7 +378,8 @@ std::optional<RmReply> ResourceManager::GoOn(uint64_t number) {
   client.regions.insert((*lent)->region->cut.id);
   return Remember(&client,
                   {RmClients::Kind::kAlloc, asked.request_id, SubjectOf(asked.requested_bytes),
-                   asked.connection, Handed(**lent, asked.requested_bytes)});
+                   asked.connection, Handed(**lent, asked.requested_bytes),
+                   core_->now_ns + core_->options.rm_gone_ns});
 }
 
 RmReply ResourceManager::NotLent(std::string_view client_id, const Status& why) {
@@ -359,7 +412,7 @@ RmReply ResourceManager::Free(ConnectionId connection, const compat::RmFreeReque
   RmClients::Client& client = core_->rm_clients.clients.find(request.client_id)->second;
   const uint64_t subject = request.handle.region_id;
   const Answered* const before =
-      Repeated(&client, RmClients::Kind::kFree, request.request_id, subject, connection);
+      Repeated(&client, {RmClients::Kind::kFree, request.request_id, subject, connection});
   if (before != nullptr) return before->reply;
   RmReply reply = FreeNew(&client, request);
   if (!std::holds_alternative<compat::RmFreeReply>(reply)) return reply;

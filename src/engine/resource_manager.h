@@ -5,7 +5,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/core.h"
 #include "engine/lending.h"
@@ -48,6 +51,11 @@ class ResourceManager {
 
  private:
   using Answered = RmClients::Answered;
+  struct Request {
+    RmClients::Kind kind = RmClients::Kind::kAlloc;
+    uint64_t id = 0, subject = 0;
+    ConnectionId connection = 0;
+  };
 
   uint64_t BeginNamed(ConnectionId connection, const wire::compat::RmRequest& request,
                       wire::compat::RmReply* reply);
@@ -56,14 +64,18 @@ class ResourceManager {
   // Of the clients without connection and region. False: there is none.
   bool ForgetLongestGone();
   // The answer of before, which is that connection's from now on: no other one has it as well.
-  const Answered* Repeated(RmClients::Client* client, RmClients::Kind kind, uint64_t request_id,
-                           uint64_t subject, ConnectionId connection);
+  const Answered* Repeated(RmClients::Client* client, const Request& request);
+  // Of the same requests whose connections are closed, the one that `request` repeats: nullptr
+  // where it cannot be told.
+  Answered* Lost(const RmClients::Client& client, const std::vector<Answered*>& closed,
+                 const Request& request) const;
   // Somebody has the handle of that region, so the answer that told it has arrived: it is repeated
   // on its own connection alone.
   void SetArrived(RegionId region);
-  // Who asks for it once more has its owner's name, and is not its owner, who has registered there:
-  // a process that was started again. If no key comes any more, the region has no owner in a while.
-  void Leave(RmClients::Client* client, RegionId region);
+  // Who asks for it once more has its owner's name, and may not be its owner: a process that was
+  // started again, as far as can be seen. When no connection was open for options.rm_gone_ns that
+  // may be the owner's, and no key came, the region has no owner any more.
+  void Leave(RmClients::Client* client, RegionId region, const Request& request);
   // Returns as EndGone, of one client.
   uint64_t EndLeft(const std::string& client_id, RmClients::Client* client);
   void EndRegion(RmClients::Client* client, const Lending::Lent& lent);
@@ -71,6 +83,10 @@ class ResourceManager {
   // The region was freed: a process that comes with the same ids is a new one and gets a new one.
   static void ForgetAlloc(RmClients::Client* client, RegionId region);
   static bool IsAllocOf(const Answered& answered, RegionId region);
+  static bool IsSame(const Answered& answered, const Request& request);
+  // Those open connections whose process is not the one that some other answer to that very request
+  // went to: the one that asks, and those that have answers of their own to it.
+  static std::set<ConnectionId> Others(const RmClients::Client& client, const Request& request);
   uint64_t Alloc(ConnectionId connection, const wire::compat::RmAllocRequest& request,
                  wire::compat::RmReply* reply);
   wire::compat::RmReply NotLent(std::string_view client_id, const Status& why);

@@ -27,17 +27,21 @@ struct RmClients {
     uint64_t subject = 0;         // bytes of the allocation, or region id: the same request has it
     ConnectionId connection = 0;  // that had it last; 0: closed since, or of an earlier server
     wire::compat::RmReply reply;
-    // Of an allocation: somebody came with its handle, so it has arrived.
-    enum class Arrival : uint8_t { kUnknown, kProved };
-    Arrival arrival = Arrival::kUnknown;
+    // Of an allocation: until then it may be on its way to whoever asked. Later, on another
+    // connection than its own it is told to nobody.
+    uint64_t repeated_until_ns = 0;
   };
   // A region of a process that another one of its name seems to have followed.
   struct Left {
+    // Since then no connection was open that may be its owner's, but for those that are now.
     uint64_t since_ns = 0;
     uint64_t registered = 0;  // extents in it until then
+    // Those open ones of the client that are not its owner's, who asked for something else by the
+    // number of the request that the region was lent for.
+    std::set<ConnectionId> others;
   };
   struct Client {
-    uint64_t connections = 0;
+    std::set<ConnectionId> connections;
     uint64_t gone_since_ns = 0;     // while there are none
     std::deque<Answered> answered;  // the newest in front
     std::set<RegionId> regions;     // that it owns

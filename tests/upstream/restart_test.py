@@ -131,7 +131,9 @@ class Restart(Served):
         self.assertEqual(again.access(Handle(**handle)).length, REGION)
         self.assertEqual(again.access(Handle(**told["handle"])).status, 0)
         self.assertEqual(again.access(Handle(**handle)._replace(auth_token=1)).status, -13)
-        self.assertEqual(again.alloc(UNIT, request_id=5), lent)
+        # Whoever asks may have its name alone.
+        self.assertNotEqual(again.alloc(UNIT, request_id=5).handle, lent.handle)
+        self.assertEqual(again.access(lent.handle).length, UNIT)
         self.assertEqual(again.free(lent.handle), 0)
         # A page that was told is held on, though every other one is used.
         self.server.run("rm", "ours")
