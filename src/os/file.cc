@@ -16,6 +16,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "os/errno_status.h"
+#include "os/open_at_once.h"
 
 namespace maru::os {
 namespace {
@@ -63,12 +64,9 @@ bool NamesDescriptor(const std::string& path) {
 
 Result<File> File::Open(const std::string& path, Access access) {
   const int flags = OpenFlags(access) & (NamesDescriptor(path) ? ~O_NOFOLLOW : ~0);
-  UniqueFd fd(RetryInterrupted([&] { return ::open(path.c_str(), flags); }));
-  if (!fd.valid()) {
-    return ErrnoStatus(
-        errno, "open", path,
-        errno == ELOOP ? "a symbolic link is not followed: name what it leads to" : "");
-  }
+  MARU_ASSIGN_OR_RETURN(
+      UniqueFd fd,
+      OpenAtOnce(path, flags, "a symbolic link is not followed: name what it leads to"));
   return File(std::move(fd), path);
 }
 

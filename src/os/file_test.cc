@@ -56,6 +56,43 @@ TEST_F(FileTest, OpenNamesPathAndRemedyWhenItIsMissing) {
   EXPECT_NE(missing.status().message().find("check the path"), std::string_view::npos);
 }
 
+TEST_F(FileTest, WaitsForNobodyAtAFifoAndNamesIt) {
+  ASSERT_EQ(::mkfifo(Path("fifo").c_str(), 0600), 0);
+  const Status read = File::Open(Path("fifo"), Access::kRead).status();
+  const Status both = File::Open(Path("fifo"), Access::kReadWrite).status();
+  const Status text = ReadTextFile(Path("fifo"), 100).status();
+  for (const Status& status : {read, both, text}) {
+    EXPECT_CODE(status, kFailedPrecondition);
+    EXPECT_NE(status.message().find(Path("fifo") + " is a FIFO"), std::string_view::npos);
+  }
+}
+
+TEST_F(FileTest, NamesASocket) {
+  ASSERT_EQ(::mknod(Path("socket").c_str(), S_IFSOCK | 0600, 0), 0);
+  const Status opened = File::Open(Path("socket"), Access::kRead).status();
+  EXPECT_CODE(opened, kFailedPrecondition);
+  EXPECT_NE(opened.message().find(Path("socket") + " is a socket"), std::string_view::npos);
+}
+
+TEST_F(FileTest, ReadsTheTextOfAPipeToItsEnd) {
+  std::array<int, 2> ends;
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  const UniqueFd from(ends[0]);
+  UniqueFd to(ends[1]);
+  ASSERT_EQ(::write(to.get(), "text", 4), 4);
+  to.Reset();
+  ASSERT_OK_AND_ASSIGN(const std::string text,
+                       ReadTextFile("/dev/fd/" + std::to_string(from.get()), 100));
+  EXPECT_EQ(text, "text");
+}
+
+TEST_F(FileTest, WhatIsOpenIsWaitedForAsAnyFile) {
+  ASSERT_OK(WriteTextFile(Path("file"), "x"));
+  ASSERT_OK_AND_ASSIGN(const File file, File::Open(Path("file"), Access::kRead));
+  EXPECT_EQ(::fcntl(file.fd(), F_GETFL) & O_NONBLOCK, 0);
+  EXPECT_EQ(::fcntl(file.fd(), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+}
+
 TEST_F(FileTest, OpenFollowsNoLink) {
   ASSERT_OK(WriteTextFile(Path("target"), "x"));
   ASSERT_EQ(::symlink(Path("target").c_str(), Path("link").c_str()), 0);

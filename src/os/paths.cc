@@ -13,6 +13,7 @@
 #include "base/bytes.h"
 #include "os/errno_status.h"
 #include "os/file.h"
+#include "os/open_at_once.h"
 
 namespace maru::os {
 
@@ -82,8 +83,7 @@ Result<std::vector<std::string>> ListDirectory(const std::string& path, std::siz
 
 Result<std::string> ReadTextFile(const std::string& path, std::size_t bytes_max) {
   // Follows links, as /proc, /sys and an operator's configuration are full of them.
-  UniqueFd fd(RetryInterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); }));
-  if (!fd.valid()) return ErrnoStatus(errno, "open", path);
+  MARU_ASSIGN_OR_RETURN(const UniqueFd fd, OpenAtOnce(path, O_RDONLY));
   std::string text;
   char chunk[4096];
   while (true) {

@@ -108,6 +108,20 @@ class Addresses(unittest.TestCase):
         with metadata.MetadataClient(server.metadata) as client:
             self.assertEqual(client.handshake()["rm_address"], server.resource_manager)
 
+    def test_a_fifo_of_anybody_beside_the_pool_holds_up_no_start(self):
+        server = self.server(listen=ANY_METADATA, rm_listen=ANY_RM).start()
+        server.stop()
+        os.mkfifo(server.rm_port)
+        server.start()
+        self.assertIn(f"{server.rm_port} is a FIFO", server.logged())
+        server.stop()
+        server.key.unlink()
+        os.mkfifo(server.key)
+        done = serve("--pool", f"file:{server.pool}", "--socket", server.socket,
+                     "--listen", ANY_METADATA, "--rm-listen", ANY_RM)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"{server.key} is a FIFO, not a file", done.stderr)
+
     def test_a_port_that_was_chosen_is_the_same_after_a_restart(self):
         self.enterContext(own_network())
         server = self.server()
