@@ -203,10 +203,10 @@ void MetadataEndpoint::AnswerWaiting() {
   }
 }
 
-bool MetadataEndpoint::Receive(std::unique_ptr<ZmqMessage>* message) {
+bool MetadataEndpoint::Receive(std::unique_ptr<ZmqMessage>* message, size_t* keys_left) {
   std::vector<ZmqPart> parts;  // the envelope, identity first, and the message
-  bool fits = true;
   for (bool more = true; more;) {
+    if (*keys_left == 0) return true;  // some frames were passed over, the rest is later
     ZmqPart part;
     if (zmq_msg_recv(part.get(), socket_, ZMQ_DONTWAIT) < 0) {
       const int error = zmq_errno();
@@ -217,12 +217,22 @@ bool MetadataEndpoint::Receive(std::unique_ptr<ZmqMessage>* message) {
       return false;
     }
     more = part.more();
-    fits = fits && parts.size() <= kEnvelopePartsMax &&
-           (!more || part.bytes().size() <= kEnvelopePartBytesMax);
-    if (fits) parts.push_back(std::move(part));
+    if (frames_ == Frames::kTaken) {
+      if (parts.empty()) connections_->Asked(zmq_msg_get(part.get(), ZMQ_SRCFD));
+      const bool fits = parts.size() <= kEnvelopePartsMax &&
+                        (!more || part.bytes().size() <= kEnvelopePartBytesMax);
+      if (!fits) frames_ = Frames::kPassedOver;
+    }
+    if (frames_ == Frames::kPassedOver) {
+      ++counters_.frames_passed_over;
+      --*keys_left;
+    } else {
+      parts.push_back(std::move(part));
+    }
   }
-  if (!parts.empty()) connections_->Asked(zmq_msg_get(parts.front().get(), ZMQ_SRCFD));
-  if (!fits || parts.size() < 2) {
+  const bool whole = frames_ == Frames::kTaken && parts.size() >= 2;
+  frames_ = Frames::kTaken;
+  if (!whole) {
     ++counters_.malformed;  // nothing says where an answer would have to go
     return true;
   }
@@ -234,7 +244,7 @@ bool MetadataEndpoint::Receive(std::unique_ptr<ZmqMessage>* message) {
 
 bool MetadataEndpoint::ReceiveOne(size_t* keys_left) {
   std::unique_ptr<ZmqMessage> message = std::move(next_);
-  if (message == nullptr && !Receive(&message)) return false;
+  if (message == nullptr && !Receive(&message, keys_left)) return false;
   if (message == nullptr) return true;
   if (in_hand_.Has(message.get())) {
     if (!TellsLife(message->last.bytes())) {

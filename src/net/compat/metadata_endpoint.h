@@ -61,8 +61,8 @@ class MetadataService {
 
 class MetadataEndpoint {
  public:
-  // Requests of one peer that wait within ZeroMQ; beyond it the peer's own sends wait. Each may
-  // have kMetadataMessageBytesMax.
+  // Requests of one peer that wait within ZeroMQ; beyond it the peer's own sends wait. Each frame
+  // may have kMetadataMessageBytesMax. Of one that is not whole ZeroMQ keeps any number.
   static constexpr int kRequestsWaitingMax = 8;
   // Replies of one peer that it has not taken yet, and their bytes.
   static constexpr int kRepliesWaitingMax = 16'384;
@@ -87,11 +87,12 @@ class MetadataEndpoint {
   static constexpr size_t kFreeDescriptorsMin = 64;
 
   struct Counters {
-    uint64_t answered = 0;         // handed to ZeroMQ
-    uint64_t malformed = 0;        // of those received
-    uint64_t decoded = 0;          // more than those received where keys alone found no room
-    uint64_t replies_dropped = 0;  // their peer is gone, or does not read
-    uint64_t refused = 0;          // for want of room among those in hand
+    uint64_t answered = 0;            // handed to ZeroMQ
+    uint64_t malformed = 0;           // of those received
+    uint64_t frames_passed_over = 0;  // of messages with more than may be
+    uint64_t decoded = 0;             // more than those received where keys alone found no room
+    uint64_t replies_dropped = 0;     // their peer is gone, or does not read
+    uint64_t refused = 0;             // for want of room among those in hand
   };
 
   // "tcp://127.0.0.1:5555", with an address as os::TcpAddress::Parse reads it.
@@ -128,8 +129,9 @@ class MetadataEndpoint {
   // When it is the endpoint's turn among all that have steps to do in the loop.
   void AskForStep();
   void TakeStep();
-  // False when no message waits. One that cannot be answered is passed over, *MESSAGE stays empty.
-  bool Receive(std::unique_ptr<ZmqMessage>* message);
+  // False when no message waits. One that cannot be answered is passed over, *MESSAGE stays empty;
+  // each frame of it beyond the limit costs a key, and the rest is passed over in later turns.
+  bool Receive(std::unique_ptr<ZmqMessage>* message, size_t* keys_left);
   // False when no message waits. Takes what its answer cost from KEYS_LEFT.
   bool ReceiveOne(size_t* keys_left);
   enum class Begun : uint8_t { kDone, kNextTurn, kWaitsForRoom };
@@ -162,7 +164,9 @@ class MetadataEndpoint {
   RequestsInHand in_hand_;
   uint64_t step_turn_ = 0;            // the loop's number of it; 0: none is asked for
   std::unique_ptr<ZmqMessage> next_;  // received, and the first of the next turn
-  uint64_t dropped_for_all_ = 0;      // for want of room for all
+  enum class Frames : uint8_t { kTaken, kPassedOver };
+  Frames frames_ = Frames::kTaken;  // those that ZeroMQ hands on next
+  uint64_t dropped_for_all_ = 0;    // for want of room for all
 };
 
 }  // namespace maru::net::compat

@@ -656,7 +656,12 @@ class MetadataEndpointTurns : public MetadataEndpointTest {
   static constexpr uint32_t kRequests = 64;
 
   void SetUp() override {
-    other_.emplace(&loop_, [this] { service_.EndRound(); });
+    other_.emplace(&loop_, [this] {
+      service_.EndRound();
+      const uint64_t frames = endpoint_->counters().frames_passed_over;
+      frames_of_a_round_max_ = std::max(frames_of_a_round_max_, frames - frames_before_);
+      frames_before_ = frames;
+    });
     MetadataEndpointTest::SetUp();
   }
   void TearDown() override {
@@ -666,7 +671,23 @@ class MetadataEndpointTurns : public MetadataEndpointTest {
   }
 
   std::optional<EverReady> other_;
+  uint64_t frames_before_ = 0, frames_of_a_round_max_ = 0;  // of the loop's thread
 };
+
+TEST_F(MetadataEndpointTurns, AreBoundedHoweverManyFramesAMessageHas) {
+  constexpr uint64_t kFrames = 300'000;
+  const auto dealer = Connect(ZMQ_DEALER), other = Connect(ZMQ_REQ);
+  std::vector<Bytes> message(kFrames);
+  message.push_back(Message(kExists, 1, KeyPayload("yes")));
+  dealer->Send(message);
+  dealer->Send({{}, Message(kExists, 2, KeyPayload("yes"))});
+  for (int i = 0; i < 100; ++i) other->Ask(Message(kExists, 3, KeyPayload("yes")));
+  EXPECT_EQ(SequenceOf(dealer->Receive().back()), 2u);
+  const MetadataEndpoint::Counters counters = StopAndCount();
+  EXPECT_EQ(counters.malformed, 1u);
+  EXPECT_GT(counters.frames_passed_over, kFrames - MetadataEndpoint::kEnvelopePartsMax);
+  EXPECT_LE(frames_of_a_round_max_, kKeysMax);
+}
 
 TEST_F(MetadataEndpointTurns, AreBoundedByKeysHoweverManyRequests) {
   const Bytes batch = Batch(kKeys);
