@@ -22,8 +22,8 @@ from maru._maru import (
     PoolFullError,
     StateError,
 )
+from maru.handler import MaruHandler
 from maru_common.config import MaruConfig
-from maru_handler.handler import MaruHandler
 
 __version__ = "0.1.0"
 

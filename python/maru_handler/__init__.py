@@ -1,5 +1,5 @@
 """The handler, by the name of upstream's package."""
 
-from maru_handler.handler import MaruHandler
+from maru import MaruHandler
 
 __all__ = ["MaruHandler"]

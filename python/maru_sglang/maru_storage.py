@@ -240,8 +240,10 @@ class MaruStorage(HiCacheStorage):  # type: ignore[misc, unused-ignore]
             length = self._kv_prefix(keys)
             hits: dict[str, int] = {PoolName.KV: length} if length else {}
             lengths = list(range(1, length + 1))
-            nothing: tuple[list[int] | None, int] = ([], 0)
             for transfer in pool_transfers or []:
+                # Groups of blocks are extra: without them the KV is worth as much.
+                grouped = transfer.hit_policy == PoolHitPolicy.BLOCK_GROUPS
+                nothing: tuple[list[int] | None, int] = (None if grouped else [], 0)
                 able, pages = self._or(
                     nothing,
                     f"batch_exists_v2 of {transfer.name}",

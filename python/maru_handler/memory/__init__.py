@@ -1,5 +1,5 @@
 """What alloc() and retrieve() answer with."""
 
-from maru._maru import AllocHandle, MemoryInfo
+from maru import AllocHandle, MemoryInfo
 
 __all__ = ["AllocHandle", "MemoryInfo"]

@@ -146,6 +146,7 @@ def test_one_pools_failure_is_its_own(storage):
     assert one.batch_get_v2([PoolTransfer(name=PoolName.MAMBA)]) == {PoolName.MAMBA: []}
     assert exists(one, PoolName.SWA, ALL, None, ["a"]) == (0, [], 0)
     assert exists(one, PoolName.MAMBA, "another policy", None, ["a"]) == (0, [], 0)
+    assert exists(one, PoolName.SWA, PoolHitPolicy.BLOCK_GROUPS, None, ["a"]) == (1, [1], 0)
 
 
 @pytest.mark.parametrize("name", [PoolName.MAMBA, PoolName.DRAFT])

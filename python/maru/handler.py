@@ -11,7 +11,7 @@ from typing import Any
 from maru import _maru
 from maru_common.config import MaruConfig
 from maru_common.logs import setup_package_logging
-from maru_handler.call_stats import CallStats
+from maru.call_stats import CallStats
 
 __all__ = ["MaruHandler"]
 
