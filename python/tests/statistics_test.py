@@ -7,8 +7,7 @@ import pathlib
 import pytest
 from server import Server
 
-from maru import MaruConfig, MaruHandler, _maru
-from maru_handler import call_stats
+from maru import MaruConfig, MaruHandler, _maru, call_stats
 
 CHUNK = 64 << 10
 GONE_WITHIN_S = 60  # many times what it takes

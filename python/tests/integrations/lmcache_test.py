@@ -1,8 +1,6 @@
 """LMCache's own MaruBackend in two processes on one server."""
 
 import struct
-import subprocess
-import sys
 
 import pytest
 
@@ -22,10 +20,6 @@ KEYS = list(range(16))
 def processes():
     with two(Backend) as made:
         yield made
-
-
-def test_its_allocator_can_be_the_first_import_of_a_process():
-    subprocess.run([sys.executable, "-c", "from maru_lmcache import CxlMemoryAdapter"], check=True)
 
 
 def bytes_of(number, tokens=CHUNK):
