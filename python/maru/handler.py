@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import Any
 
 from maru import _maru
+from maru.call_stats import CallStats
 from maru_common.config import MaruConfig
 from maru_common.logs import setup_package_logging
-from maru.call_stats import CallStats
 
 __all__ = ["MaruHandler"]
 
