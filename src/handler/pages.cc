@@ -256,17 +256,19 @@ Status Handler::Impl::Free(const PageHandle& page, IfStored if_stored) {
   {
     MutexLock state(state_mutex_);
     current = session();
-    moved = WhereMoved(page);
-    if (moved) {
-      // Below, when this has let go of the lock.
-    } else if (Ledger::Entry* held = EntryOf(current.get(), page, Holding::kHeld);
-               held != nullptr) {
+    if (Ledger::Entry* held = EntryOf(current.get(), page, Holding::kHeld); held != nullptr) {
       ReturnToHand(page.page.pool, page.page.record, *held);
       surplus = hand_.size() > HandPagesMax();
     } else {
       const Ledger::Entry* stored = EntryOf(current.get(), page, Holding::kStored);
-      if (stored == nullptr || if_stored == IfStored::kIsOver) return LifeIsOver(page);
-      request.page = {page.page.pool, page.page.record, stored->generation};
+      if (stored == nullptr) {
+        moved = WhereMoved(page);
+        if (!moved) return LifeIsOver(page);
+      } else if (if_stored == IfStored::kIsOver) {
+        return LifeIsOver(page);
+      } else {
+        request.page = {page.page.pool, page.page.record, stored->generation};
+      }
     }
   }
   if (moved) return Free(*moved, if_stored);

@@ -1,6 +1,7 @@
 #include "os/open_at_once.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 
@@ -8,8 +9,6 @@
 
 namespace maru::os {
 namespace {
-
-constexpr long kPipeMagic = 0x50495045;
 
 Status NoFile(const std::string& path, std::string_view kind) {
   return FailedPrecondition(path + " is " + std::string(kind) +
@@ -23,7 +22,7 @@ bool IsSocket(const std::string& path) {
 
 bool HasNoName(int fd) {
   struct statfs file_system{};
-  return ::fstatfs(fd, &file_system) == 0 && static_cast<long>(file_system.f_type) == kPipeMagic;
+  return ::fstatfs(fd, &file_system) == 0 && file_system.f_type == PIPEFS_MAGIC;
 }
 
 }  // namespace
