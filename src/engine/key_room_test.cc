@@ -157,7 +157,7 @@ std::vector<wire::PageRef> RegisterAndRefill(TestClient* client, const std::stri
 
 TEST(Refills, TakeWhatAPassedOverPoolHasFreeBeforeAKeyGoes) {
   TestEngine host(OptionsOf({32 * kMiB, 32 * kMiB}, Eviction::kLeastRecentlyUsed));
-  TestClient client(&host), other(&host);
+  TestClient client(&host);
   uint64_t refused = 0, stored = 0;
   while (refused == 0) ASSERT_TRUE(Store(&client, LongKey(stored++), &refused));
   ASSERT_GT(host->Count(PoolIndex(0)).free, 1'000u);
